@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
@@ -26,20 +27,33 @@ constexpr std::uint64_t kHour = 3'600'000'000'000;  // ns
 Result<RecordReader> RecordReader::open(const std::string& path, std::size_t buffer) {
   UniqueFd fd = open_to_read(path, O_NONBLOCK);
   if (!fd) return fail("cannot open {}: {}", path, std::strerror(errno));
-  RecordReader reader(path, std::move(fd));
-  reader.buffer_.resize(std::max(buffer, 4 * sizeof(Record)));
-  return reader;
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0)
+    return fail("cannot open {}: {}", path, std::strerror(errno));
+  return RecordReader(path, std::move(fd), static_cast<std::uint64_t>(status.st_size), buffer);
+}
+
+std::optional<std::uint64_t> RecordReader::end_time() const {
+  constexpr std::uint64_t kSize = sizeof(Record);
+  std::array<std::byte, kSize> bytes{};
+  // A file that was cut off ends within a record.
+  const auto at = static_cast<off_t>((std::max(size_ / kSize, std::uint64_t{1}) - 1) * kSize);
+  if (::pread(fd_->get(), bytes.data(), kSize, at) != std::ssize(bytes)) return {};
+  const Record record(load<std::uint64_t>(bytes.data()), load<std::uint64_t>(bytes.data() + 8));
+  const bool stamped = record.valid() && record.type() != RecordType::kLost;
+  return stamped ? std::optional(record.time()) : std::nullopt;
 }
 
 // Makes sure that the buffer holds `size` bytes from at_ on; false at the end of the file.
 Result<bool> RecordReader::fill(std::size_t size) {
   if (filled_ - at_ >= size) return true;
+  buffer_.resize(room_);
   std::memmove(buffer_.data(), buffer_.data() + at_, filled_ - at_);
   filled_ -= at_;
   at_ = 0;
   while (filled_ < size) {
     const ssize_t got =
-        ::pread(fd_.get(), buffer_.data() + filled_, buffer_.size() - filled_, offset_);
+        ::pread(fd_->get(), buffer_.data() + filled_, buffer_.size() - filled_, offset_);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail("cannot read {}: {}", path_, std::strerror(errno));
     if (got == 0) return false;
@@ -74,7 +88,7 @@ void RecordReader::skip(std::size_t size) {
 
 // Skips the payload if its length is known.
 Result<void> RecordReader::skip_measured() {
-  if (auto whole = fill(std::min(buffer_.size(), kMeasured)); !whole) {
+  if (auto whole = fill(std::min(room_, kMeasured)); !whole) {
     return tl::unexpected(std::move(whole).error());
   }
   const auto bytes = std::as_bytes(std::span(buffer_)).subspan(at_, filled_ - at_);

@@ -2,6 +2,7 @@
 // `uftrace record` inside a guest. Records are streamed: memory does not grow with the recording.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -25,7 +26,8 @@
 
 namespace trapline {
 
-// The records of one <tid>.dat, in the file's order.
+// The records of one <tid>.dat, in the file's order. A copy shares the open file and goes on from
+// the same record.
 //
 // Damage: an incomplete last record ends the file and counts as dropped bytes. Bytes that are not a
 // record (wrong magic, a time before the last record's) are skipped in steps of 8 up to the next
@@ -64,10 +66,17 @@ class RecordReader {
   // kLongestPayload bytes.
   [[nodiscard]] const std::vector<char>& payload() const { return payload_; }
   [[nodiscard]] std::uint64_t dropped_bytes() const { return dropped_; }
-  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::uint64_t size() const { return size_; }  // of the file, in bytes
+  // Returns the time of the file's last record, which it reads at once; nullopt if the file ends in
+  // something else or in a LOST record, whose time is 0.
+  [[nodiscard]] std::optional<std::uint64_t> end_time() const;
 
  private:
-  RecordReader(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  RecordReader(std::string path, UniqueFd fd, std::uint64_t size, std::size_t buffer)
+      : path_(std::move(path)),
+        fd_(std::make_shared<const UniqueFd>(std::move(fd))),
+        size_(size),
+        room_(std::max(buffer, 4 * sizeof(Record))) {}
   static constexpr std::size_t kLongestPayload = 256 * 1024;
 
   // Returns the record at a position of the buffer, which holds all of its bytes.
@@ -82,7 +91,9 @@ class RecordReader {
   [[nodiscard]] Result<void> skip_measured();
 
   std::string path_;
-  UniqueFd fd_;
+  std::shared_ptr<const UniqueFd> fd_;
+  std::uint64_t size_;
+  std::size_t room_;  // the buffer's size, once something is read
   // File offset of the first byte after the buffer; another reader may share the descriptor.
   off_t offset_ = 0;
   std::vector<char> buffer_;

@@ -58,11 +58,9 @@ Result<std::vector<SwitchReader>> SwitchReader::open_all(const std::string& dire
   return readers;
 }
 
-Result<std::map<std::uint32_t, std::int32_t>> first_cpus(const std::string& directory) {
-  auto readers = SwitchReader::open_all(directory);
-  if (!readers) return tl::unexpected(std::move(readers).error());
+Result<std::map<std::uint32_t, std::int32_t>> first_cpus(std::vector<SwitchReader> readers) {
   std::map<std::uint32_t, TaskSwitch> firsts;
-  for (SwitchReader& reader : *readers) {
+  for (SwitchReader& reader : readers) {
     while (true) {
       auto change = reader.next();
       if (!change) return tl::unexpected(std::move(change).error());

@@ -46,11 +46,7 @@ struct TaskSwitch {
 [[nodiscard]] Result<std::vector<std::pair<File, std::int32_t>>> open_cpu_files(
     const std::string& directory, std::string_view before);
 
-// Returns the CPU that each task ran on before its first switch. Tasks whose first switch puts them
-// on a CPU are left out.
-[[nodiscard]] Result<std::map<std::uint32_t, std::int32_t>> first_cpus(
-    const std::string& directory);
-
+// A copy shares the open file and goes on from the same switch.
 class SwitchReader {
  public:
   // Opens the files of the directory in the order of their names.
@@ -72,6 +68,11 @@ class SwitchReader {
   std::uint64_t buffer_start_ = 0, at_ = 0, last_ = 0;
   bool damaged_ = false;
 };
+
+// Returns the CPU that each task ran on before its first switch. Tasks whose first switch puts them
+// on a CPU are left out.
+[[nodiscard]] Result<std::map<std::uint32_t, std::int32_t>> first_cpus(
+    std::vector<SwitchReader> readers);
 
 struct KernelCall {
   std::uint64_t time = 0;

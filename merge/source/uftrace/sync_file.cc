@@ -3,14 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 
-#include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
-#include "merge/source/file.h"
-#include "plugin/format/record.h"
 
 namespace trapline {
 
@@ -34,19 +30,6 @@ std::string left_out(const std::string& path, bool with_kernel) {
   }
   std::sort(names.begin(), names.end());
   return fmt::format("{}", fmt::join(names, ", "));
-}
-
-std::optional<std::uint64_t> last_record_time(const std::string& path) {
-  const auto file = File::open(path);
-  constexpr std::uint64_t kSize = sizeof(Record);
-  std::array<std::byte, kSize> bytes{};
-  // A file that was cut off ends within a record.
-  if (!file || file->size() < kSize || !file->read((file->size() / kSize - 1) * kSize, bytes))
-    return {};
-  const Record record(load<std::uint64_t>(bytes.data()), load<std::uint64_t>(bytes.data() + 8));
-  // A LOST record has the time 0.
-  const bool stamped = record.valid() && record.type() != RecordType::kLost;
-  return stamped ? std::optional(record.time()) : std::nullopt;
 }
 
 std::int32_t vcpu_of_task(std::uint32_t tid) {

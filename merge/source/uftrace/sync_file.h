@@ -27,9 +27,6 @@ namespace trapline {
 // commas between them. `with_kernel`: kernel-cpu*.dat are read.
 [[nodiscard]] std::string left_out(const std::string& path, bool with_kernel);
 
-// Returns the time of a task's last record, if the last 16 bytes of its file are a record.
-[[nodiscard]] std::optional<std::uint64_t> last_record_time(const std::string& path);
-
 // Returns the vCPU of one of the plugin's tasks (contexts=vcpu or privilege); kNoVcpu for others.
 [[nodiscard]] std::int32_t vcpu_of_task(std::uint32_t tid);
 

@@ -22,51 +22,126 @@ constexpr std::uint64_t kYear2001 = 1'000'000'000'000'000'000;
 constexpr std::size_t kReadAhead = 2U << 20;  // for all tasks together
 constexpr std::size_t kSmallest = 4U << 10, kLargest = 256U << 10;
 
+struct Lane {
+  RecordReader reader;
+  std::uint32_t tid;
+  std::int32_t vcpu;
+  const SessionSymbols* symbols;
+  Record ahead;
+  std::int32_t cpu = kNoVcpu;
+  std::uint64_t last = 0;
+  // The task's open calls, counted as uftrace does, because a record's own depth can be wrong: it
+  // ends at 1,023, and QEMU's first uftrace plugin gives a return one less than its call.
+  std::uint32_t depth = 0;
+  bool counted = false;            // false: the count begins with the next record's own depth
+  std::uint32_t kernel_depth = 0;  // the same for its kernel functions, above `depth`
+  std::string_view off_cpu = {};   // not empty: how it was scheduled out
+  std::vector<char> payload = {};  // of the record that next() returned last
+  // The function of the last call or return; the initial value is no function's address.
+  std::uint64_t function = ~std::uint64_t{0};
+  const Symbol* symbol = nullptr;  // the symbol of `function`
+};
+
+// A directory whose files are open, each once. Each reading begins with a copy of its readers.
+struct Opened {
+  explicit Opened(DataDirectory of) : directory(std::move(of)) {}
+  Result<void> open() {
+    const std::vector<std::uint32_t>& tids = directory.tids();
+    const std::size_t buffer =
+        std::clamp(kReadAhead / std::max<std::size_t>(tids.size(), 1), kSmallest, kLargest);
+    for (const std::uint32_t tid : tids) {
+      auto reader = directory.records(tid, buffer);
+      if (!reader) return tl::unexpected(std::move(reader).error());
+      size += reader->size();
+      if (const auto end = reader->end_time()) range_last = std::max(range_last.value_or(0), *end);
+      auto symbols = symbols_of(tid);
+      if (!symbols) return tl::unexpected(std::move(symbols).error());
+      lane_of[tid] = lanes.size();
+      lanes.push_back({std::move(*reader), tid, vcpu_of(tid), *symbols, {}});
+    }
+    const std::string& path = directory.path();
+    if (auto opened = assign(switches, SwitchReader::open_all(path)); !opened) return opened;
+    for (const SwitchReader& reader : switches) size += reader.size();
+    if (auto opened = assign(kernel, KernelCallReader::open_all(path)); !opened) return opened;
+    for (const KernelCallReader& reader : kernel) size += reader.size();
+    if (auto loaded = load_kernel_symbols(); !loaded) return loaded;
+    const auto cpus = first_cpus(switches);
+    if (!cpus) return tl::unexpected(cpus.error());
+    for (const auto& [tid, cpu] : *cpus) {
+      const auto lane = lane_of.find(tid);
+      if (lane != lane_of.end()) lanes[lane->second].cpu = cpu;
+    }
+    auto sync = read_sync_file(path + "/sync.txt");
+    if (!sync) return tl::unexpected(std::move(sync).error());
+    clock = std::move(sync->clock);
+    if (clock.empty()) clock = clock_option(directory.info().cmdline);
+    return {};
+  }
+
+  DataDirectory directory;
+  std::vector<Lane> lanes;
+  std::map<std::uint32_t, std::size_t> lane_of;  // by task
+  std::vector<SwitchReader> switches;
+  std::vector<KernelCallReader> kernel;
+  SymbolTable kernel_symbols;
+  std::string clock;  // empty: nothing names it
+  std::uint64_t size = 0;
+  std::optional<std::uint64_t> range_last;  // of the functions
+
+ private:
+  // Only the plugin's tasks, whose names begin with cpu, have the number of a vCPU. Other tasks get
+  // the CPU of their schedule events.
+  [[nodiscard]] std::int32_t vcpu_of(std::uint32_t tid) const {
+    return directory.task_name(tid).starts_with("cpu") ? vcpu_of_task(tid) : kNoVcpu;
+  }
+  // Returns the symbols of the task's session, loaded once; none if the session has no map.
+  Result<const SessionSymbols*> symbols_of(std::uint32_t tid) {
+    const std::string sid = directory.session_of(tid);
+    const auto [known, is_new] = symbols_.try_emplace(sid);
+    if (!is_new || sid.empty()) return &known->second;
+    std::error_code error;
+    if (!fs::exists(directory.path() + "/sid-" + sid + ".map", error)) return &known->second;
+    if (auto loaded = assign(known->second, directory.symbols(sid)); !loaded)
+      return tl::unexpected(std::move(loaded).error());
+    return &known->second;
+  }
+  Result<void> load_kernel_symbols() {
+    const std::string path = directory.path() + "/kallsyms";
+    std::error_code error;
+    if (kernel.empty() || !fs::is_regular_file(path, error) || fs::file_size(path, error) == 0)
+      return {};
+    const SymbolFileSpec file{path, 0};
+    return assign(kernel_symbols, SymbolTable::load(std::span(&file, 1)));
+  }
+
+  std::map<std::string, SessionSymbols> symbols_;
+};
+
 class UftraceSource final : public Source {
  public:
-  explicit UftraceSource(std::shared_ptr<DataDirectory> directory)
-      : shared_(std::move(directory)), directory_(*shared_), values_(directory_.info()) {
+  explicit UftraceSource(std::shared_ptr<const Opened> opened)
+      : opened_(std::move(opened)),
+        directory_(opened_->directory),
+        values_(directory_.info()),
+        lanes_(opened_->lanes),
+        switches_(opened_->switches),
+        switch_ahead_(switches_.size()),
+        kernel_(opened_->kernel),
+        kernel_ahead_(kernel_.size()) {
     info_.path = directory_.path();
     info_.kind = "uftrace";
     info_.role = Role::kGuest;
   }
 
-  static Result<std::unique_ptr<Source>> open(std::shared_ptr<DataDirectory> directory) {
-    auto source = std::make_unique<UftraceSource>(std::move(directory));
-    if (auto opened = source->open(); !opened) return tl::unexpected(std::move(opened).error());
+  static Result<std::unique_ptr<Source>> reading_of(std::shared_ptr<const Opened> opened) {
+    auto source = std::make_unique<UftraceSource>(std::move(opened));
+    if (auto begun = source->fetch_first(); !begun) return tl::unexpected(std::move(begun).error());
     return source;
   }
-  Result<std::unique_ptr<Source>> again() const override { return open(shared_); }
+  Result<std::unique_ptr<Source>> again() const override { return reading_of(opened_); }
 
-  Result<void> open() {
-    const std::size_t count = std::max<std::size_t>(directory_.tids().size(), 1);
-    const std::size_t buffer = std::clamp(kReadAhead / count, kSmallest, kLargest);
-    for (const std::uint32_t tid : directory_.tids()) {
-      auto reader = directory_.records(tid, buffer);
-      if (!reader) return tl::unexpected(std::move(reader).error());
-      std::error_code error;
-      const auto size = fs::file_size(reader->path(), error);
-      if (!error) size_ += size;
-      if (const auto last = last_record_time(reader->path()))
-        range_last_ = std::max(range_last_.value_or(0), *last);
-      auto symbols = symbols_of(tid);
-      if (!symbols) return tl::unexpected(std::move(symbols).error());
-      lane_of_[tid] = lanes_.size();
-      lanes_.push_back({std::move(*reader), tid, vcpu_of(tid), *symbols, {}});
-    }
-    if (auto opened = assign(switches_, SwitchReader::open_all(directory_.path())); !opened)
-      return opened;
-    switch_ahead_.resize(switches_.size());
-    if (auto opened = assign(kernel_, KernelCallReader::open_all(directory_.path())); !opened)
-      return opened;
-    kernel_ahead_.resize(kernel_.size());
-    if (auto loaded = load_kernel_symbols(); !loaded) return loaded;
-    auto cpus = first_cpus(directory_.path());
-    if (!cpus) return tl::unexpected(std::move(cpus).error());
-    for (const auto& [tid, cpu] : *cpus) {
-      const auto lane = lane_of_.find(tid);
-      if (lane != lane_of_.end()) lanes_[lane->second].cpu = cpu;
-    }
+  // Reads the first record of each file.
+  Result<void> fetch_first() {
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       lanes_[i].reader.measure_payloads([this, i](const Record& record, auto bytes) {
         return payload_size(lanes_[i], record, bytes);
@@ -74,15 +149,14 @@ class UftraceSource final : public Source {
       if (!fetch(i)) return status_;
     }
     if (!heap_.empty()) range_first_ = heap_.top_time();
-    if (auto chosen = choose_clock(); !chosen) return chosen;
-    for (std::size_t i = 0; i < switches_.size(); ++i) {
-      size_ += switches_[i].size();
+    info_.clock = !opened_->clock.empty()                ? opened_->clock
+                  : range_first_.value_or(0) > kYear2001 ? "real"
+                                                         : "mono";
+    info_.cycles = info_.clock == "tsc";
+    for (std::size_t i = 0; i < switches_.size(); ++i)
       if (!fetch_switch(i)) return status_;
-    }
-    for (std::size_t i = 0; i < kernel_.size(); ++i) {
-      size_ += kernel_[i].size();
+    for (std::size_t i = 0; i < kernel_.size(); ++i)
       if (!fetch_kernel(i)) return status_;
-    }
     reading_ = true;
     return {};
   }
@@ -108,7 +182,7 @@ class UftraceSource final : public Source {
   SourceCounters counters() const override { return counters_; }
   double progress() const override {
     const auto read = static_cast<double>(counters_.events * sizeof(Record));
-    return size_ == 0 ? 1 : std::min(1.0, read / static_cast<double>(size_));
+    return opened_->size == 0 ? 1 : std::min(1.0, read / static_cast<double>(opened_->size));
   }
   Description describe() const override {
     Description is = Source::describe();
@@ -120,8 +194,9 @@ class UftraceSource final : public Source {
     const UftraceInfo& info = directory_.info();
     const bool has_values = !info.argspecs.empty() || !info.retspecs.empty() ||
                             !info.argauto.empty() || !info.retauto.empty();
-    if (has_values || !range_first_ || !range_last_ || *range_last_ < *range_first_) return {};
-    return std::pair(Timestamp(*range_first_), Timestamp(*range_last_));
+    const auto& last = opened_->range_last;
+    if (has_values || !range_first_ || !last || *last < *range_first_) return {};
+    return std::pair(Timestamp(*range_first_), Timestamp(*last));
   }
   std::vector<std::pair<std::string, std::string>> facts() const override {
     const UftraceInfo& info = directory_.info();
@@ -163,42 +238,6 @@ class UftraceSource final : public Source {
   // The names that uftrace has for a task's time off the CPU, which it shows as a call.
   static constexpr std::string_view kSchedule = "linux:schedule",
                                     kPreempted = "linux:schedule (pre-empted)";
-  struct Lane {
-    RecordReader reader;
-    std::uint32_t tid;
-    std::int32_t vcpu;
-    const SessionSymbols* symbols;
-    Record ahead;
-    std::int32_t cpu = kNoVcpu;
-    std::uint64_t last = 0;
-    // The task's open calls, counted as uftrace does, because a record's own depth can be wrong: it
-    // ends at 1,023, and QEMU's first uftrace plugin gives a return one less than its call.
-    std::uint32_t depth = 0;
-    bool counted = false;            // false: the count begins with the next record's own depth
-    std::uint32_t kernel_depth = 0;  // the same for its kernel functions, above `depth`
-    std::string_view off_cpu = {};   // not empty: how it was scheduled out
-    std::vector<char> payload = {};  // of the record that next() returned last
-    // The function of the last call or return; the initial value is no function's address.
-    std::uint64_t function = ~std::uint64_t{0};
-    const Symbol* symbol = nullptr;  // the symbol of `function`
-  };
-
-  // Only the plugin's tasks, whose names begin with cpu, have the number of a vCPU. Other tasks get
-  // the CPU of their schedule events.
-  [[nodiscard]] std::int32_t vcpu_of(std::uint32_t tid) const {
-    return directory_.task_name(tid).starts_with("cpu") ? vcpu_of_task(tid) : kNoVcpu;
-  }
-  // Returns the symbols of the task's session, loaded once; none if the session has no map.
-  Result<const SessionSymbols*> symbols_of(std::uint32_t tid) {
-    const std::string sid = directory_.session_of(tid);
-    const auto [known, is_new] = symbols_.try_emplace(sid);
-    if (!is_new || sid.empty()) return &known->second;
-    std::error_code error;
-    if (!fs::exists(directory_.path() + "/sid-" + sid + ".map", error)) return &known->second;
-    if (auto loaded = assign(known->second, directory_.symbols(sid)); !loaded)
-      return tl::unexpected(std::move(loaded).error());
-    return &known->second;
-  }
   // The data of an event begins with its length; the length of a call's data follows from the
   // types of the function's arguments (values.h).
   std::size_t payload_size(const Lane& lane, const Record& record,
@@ -260,8 +299,8 @@ class UftraceSource final : public Source {
   bool take_switch(std::size_t i, Event& event) {
     const TaskSwitch change = switch_ahead_[i];
     (void)fetch_switch(i);
-    const auto found = lane_of_.find(change.tid);
-    if (found == lane_of_.end()) return false;
+    const auto found = opened_->lane_of.find(change.tid);
+    if (found == opened_->lane_of.end()) return false;
     Lane& lane = lanes_[found->second];
     if (change.out != lane.off_cpu.empty()) return false;
     begin(event, change.time, lane, change.out ? kSchedOut : kSchedIn);
@@ -280,24 +319,16 @@ class UftraceSource final : public Source {
     const std::size_t file = i - lanes_.size() - switches_.size();
     const KernelCall call = kernel_ahead_[file];
     (void)fetch_kernel(file);
-    const auto found = lane_of_.find(call.tid);
-    if (found == lane_of_.end()) return false;
+    const auto found = opened_->lane_of.find(call.tid);
+    if (found == opened_->lane_of.end()) return false;
     Lane& lane = lanes_[found->second];
     lane.cpu = call.cpu;
     lane.kernel_depth = call.entry ? call.depth + 1 : call.depth;
-    const Symbol* symbol = kernel_symbols_.find(call.function);
+    const Symbol* symbol = opened_->kernel_symbols.find(call.function);
     const auto type = call.entry ? RecordType::kEntry : RecordType::kExit;
     begin(event, call.time, lane, static_cast<std::uint16_t>(type));
     event.payload = call_of(lane, call.entry, lane.depth + call.depth, call.function, symbol);
     return true;
-  }
-  Result<void> load_kernel_symbols() {
-    const std::string path = directory_.path() + "/kallsyms";
-    std::error_code error;
-    if (kernel_.empty() || !fs::is_regular_file(path, error) || fs::file_size(path, error) == 0)
-      return {};
-    const SymbolFileSpec file{path, 0};
-    return assign(kernel_symbols_, SymbolTable::load(std::span(&file, 1)));
   }
   // An item that comes before all others need not go through the heap.
   void put(std::size_t lane, std::uint64_t time) {
@@ -351,35 +382,19 @@ class UftraceSource final : public Source {
     counters_.add(kernel_[i].take_losses());
     return fetched;
   }
-  Result<void> choose_clock() {
-    auto sync = read_sync_file(directory_.path() + "/sync.txt");
-    if (!sync) return tl::unexpected(std::move(sync).error());
-    info_.clock = std::move(sync->clock);
-    if (info_.clock.empty()) info_.clock = clock_option(directory_.info().cmdline);
-    if (info_.clock.empty()) {
-      const bool real = !heap_.empty() && heap_.top_time() > kYear2001;
-      info_.clock = real ? "real" : "mono";
-    }
-    info_.cycles = info_.clock == "tsc";
-    return {};
-  }
 
-  std::shared_ptr<DataDirectory> shared_;
-  DataDirectory& directory_;
-  std::map<std::string, SessionSymbols> symbols_;
+  std::shared_ptr<const Opened> opened_;
+  const DataDirectory& directory_;
   mutable UftraceValues values_;  // learns functions as they come
   std::vector<Lane> lanes_;
-  std::map<std::uint32_t, std::size_t> lane_of_;  // by task
   std::vector<SwitchReader> switches_;
   std::vector<TaskSwitch> switch_ahead_;
   std::vector<KernelCallReader> kernel_;
   std::vector<KernelCall> kernel_ahead_;
-  SymbolTable kernel_symbols_;
   MergeHeap heap_;  // of those with a next item: lanes, then switches, then kernel files
   std::optional<std::size_t> first_;  // comes before all in the heap
   bool reading_ = false;
-  std::uint64_t size_ = 0;
-  std::optional<std::uint64_t> range_first_, range_last_;  // of the functions
+  std::optional<std::uint64_t> range_first_;  // of the functions
   std::uint64_t counts_[std::size(kNames)] = {};
   SourceInfo info_;
   SourceCounters counters_;
@@ -391,7 +406,9 @@ class UftraceSource final : public Source {
 Result<std::unique_ptr<Source>> open_uftrace(const std::string& path) {
   auto directory = DataDirectory::open(path);
   if (!directory) return tl::unexpected(std::move(directory).error());
-  return UftraceSource::open(std::make_shared<DataDirectory>(std::move(*directory)));
+  auto opened = std::make_shared<Opened>(std::move(*directory));
+  if (auto done = opened->open(); !done) return tl::unexpected(std::move(done).error());
+  return UftraceSource::reading_of(std::move(opened));
 }
 
 }  // namespace trapline

@@ -70,31 +70,27 @@ std::optional<std::map<std::int32_t, ThreadId>> VcpuThreads::of_vm(
   return of_vm;
 }
 
-CollectedEvidence collect(Source& source, const Collect& what) {
-  CollectedEvidence evidence;
-  clocks::SyncGatherer syncs;
-  TimeSample times;
-  Event event;
-  while (source.next(event) == Read::kEvent) {
-    const std::uint64_t at = event.at.ns();
-    if (!evidence.interval) evidence.interval = clocks::Interval{at, at};
-    evidence.interval->last = std::max(evidence.interval->last, at);
-    if (const auto* marker = std::get_if<Marker>(&event.payload)) {
-      evidence.guest_markers.add(at, marker->text);
-      if (marker->text.starts_with(kSyncPrefix))
-        if (const auto record = parse_sync(marker->text)) syncs.add(*record, at);
-    } else if (const auto* made = std::get_if<NewThread>(&event.payload)) {
-      evidence.processes.on(event, *made);
-    }
-    if (what.times) times.add(cpu_of(event, what), at);
-    evidence.vcpus.on(event);
-    if (what.runs) evidence.runs.on_event(event);
-    for (GuestBounds* guest : what.guests) guest->on_event(event);
-    if (what.visit) what.visit(event);
+void Collector::on(const Event& event) {
+  const std::uint64_t at = event.at.ns();
+  if (!evidence_.interval) evidence_.interval = clocks::Interval{at, at};
+  evidence_.interval->last = std::max(evidence_.interval->last, at);
+  if (const auto* marker = std::get_if<Marker>(&event.payload)) {
+    evidence_.guest_markers.add(at, marker->text);
+    if (marker->text.starts_with(kSyncPrefix))
+      if (const auto record = parse_sync(marker->text)) syncs_.add(*record, at);
+  } else if (const auto* made = std::get_if<NewThread>(&event.payload)) {
+    evidence_.processes.on(event, *made);
   }
-  evidence.syncs = syncs.take();
-  evidence.times = times.take();
-  return evidence;
+  if (what_.times) times_.add(cpu_of(event, what_), at);
+  evidence_.vcpus.on(event);
+  if (what_.runs) evidence_.runs.on_event(event);
+  for (GuestBounds* guest : what_.guests) guest->on_event(event);
+}
+
+CollectedEvidence Collector::take() {
+  evidence_.syncs = syncs_.take();
+  evidence_.times = times_.take();
+  return std::move(evidence_);
 }
 
 }  // namespace trapline

@@ -3,7 +3,6 @@
 // for the result.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -72,14 +71,25 @@ struct CollectedEvidence {
 };
 
 struct Collect {
-  bool times = false;                       // collect times by the guest's CPU
-  bool of_tasks = false;                    // only guest calls show the CPU that made them
-  bool of_vcpus = false;                    // of these, the vCPU is that CPU
-  bool runs = false;                        // collect when vCPUs ran
-  std::vector<GuestBounds*> guests;         // they get every event
-  std::function<void(const Event&)> visit;  // gets every event too; may be empty
+  bool times = false;                     // collect times by the guest's CPU
+  bool of_tasks = false;                  // only guest calls show the CPU that made them
+  bool of_vcpus = false;                  // of these, the vCPU is that CPU
+  bool runs = false;                      // collect when vCPUs ran
+  std::vector<GuestBounds*> guests = {};  // they get every event
 };
-// Reads the source to its end. Damage only ends the reading: what came before is returned.
-[[nodiscard]] CollectedEvidence collect(Source& source, const Collect& what);
+
+// Takes the events of one source. Damage only ends them: what came before counts.
+class Collector {
+ public:
+  explicit Collector(Collect what) : what_(std::move(what)) {}
+  void on(const Event& event);
+  [[nodiscard]] CollectedEvidence take();
+
+ private:
+  Collect what_;
+  CollectedEvidence evidence_;
+  clocks::SyncGatherer syncs_;
+  TimeSample times_;
+};
 
 }  // namespace trapline

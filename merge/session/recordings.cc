@@ -6,7 +6,6 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/clock/cpu_conflict.h"
-#include "merge/clock/shift_bound.h"
 #include "merge/session/wrapped_sources.h"
 #include "merge/source/timeline.h"
 
@@ -28,6 +27,7 @@ Recordings::Recordings(const InputOptions& options, Input& input)
 
 Result<void> Recordings::open(const std::vector<RecordingPart>& parts) {
   if (auto done = describe(parts); !done) return done;
+  if (auto done = gather_shifted(); !done) return done;
   if (auto done = gather_guests(); !done) return done;
   if (auto done = gather_host(); !done) return done;
   if (auto done = align_guests(); !done) return done;
@@ -52,7 +52,7 @@ Result<void> Recordings::describe(const std::vector<RecordingPart>& parts) {
     auto source = open_source(part, options_);
     if (!source) return tl::unexpected(std::move(source).error());
     Description is = (*source)->describe();
-    recordings_.push_back({part, std::move(*source), std::move(is), {}, {}, {}, {}});
+    recordings_.push_back({part, std::move(*source), std::move(is), {}, {}, {}, {}, {}});
   }
   if (recordings_.empty()) return tl::unexpected(open_source(printed_path_, {}).error());
   // A trace as text names no clock, so nothing can align it: beside other recordings, --offset must
@@ -78,20 +78,55 @@ Result<void> Recordings::describe(const std::vector<RecordingPart>& parts) {
   return {};
 }
 
-Result<void> Recordings::collect_evidence(Recording& recording, const Collect& what) {
-  if (recording.evidence) return {};
-  auto again = recording.source->again();
-  if (!again) return tl::unexpected(std::move(again).error());
-  EvidenceObserver* observer = &recording == &recordings_.front() ? what_observes() : nullptr;
-  Collect how = what;
-  if (observer != nullptr) {
-    // A recording that is alone needs no alignment, so the observer's exits are enough.
-    if (recordings_.size() == 1) (*again)->select(EventClass::kExits);
-    how.visit = [observer](const Event& event) { observer->on(event); };
-    observer->begin(**again, recording.is.has);
+// Reads a recording to its end, in order of time with the guests whose shift it checks, which
+// follow it in `all`.
+Result<void> Recordings::collect_evidence(const std::vector<Recording*>& all, const Collect& what) {
+  Recording& first = *all.front();
+  if (first.evidence) return {};
+  std::vector<std::unique_ptr<Source>> sources;
+  std::vector<Collector> collectors;
+  for (const Recording* one : all) {
+    auto again = one->source->again();
+    if (!again) return tl::unexpected(std::move(again).error());
+    sources.push_back(std::move(*again));
+    collectors.emplace_back(one == &first ? what : Collect{.times = true});
   }
-  recording.evidence = collect(**again, how);
-  if (observer != nullptr) observer->end((*again)->status());
+  EvidenceObserver* observer = &first == &recordings_.front() ? what_observes() : nullptr;
+  // A recording that is alone needs no alignment, so the observer's exits are enough.
+  if (observer != nullptr && recordings_.size() == 1) sources[0]->select(EventClass::kExits);
+  Timeline timeline(std::move(sources));
+  if (observer != nullptr) observer->begin(timeline.source(0), first.is.has);
+  for (Event event; timeline.next(event) == Read::kEvent;) {
+    collectors[event.source].on(event);
+    if (event.source != 0) {
+      all[event.source]->shift->on_guest(event);
+      continue;
+    }
+    for (std::size_t i = 1; i < all.size(); ++i) all[i]->shift->on_host(event);
+    if (observer != nullptr) observer->on(event);
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) all[i]->evidence = collectors[i].take();
+  if (observer == nullptr) return {};
+  observed_ = true;
+  observer->end(timeline.source(0).status());
+  return {};
+}
+
+// Reads each host with the guests that trace-cmd recorded with it and whose times it shifted: a
+// guest's events must be in the runs of its vCPUs, which shows how far the shift may be off.
+Result<void> Recordings::gather_shifted() {
+  for (Recording& host : recordings_) {
+    std::vector<Recording*> all{&host};
+    for (Recording& one : recordings_) {
+      const auto guest = shifted_guest(one);
+      if (!guest || &guest->host != &host || guest->threads.empty()) continue;
+      if (has_offset(options_, one.part.path)) continue;
+      one.shift.emplace(guest->threads);
+      all.push_back(&one);
+    }
+    if (all.size() == 1) continue;
+    if (auto done = collect_evidence(all, {}); !done) return done;
+  }
   return {};
 }
 
@@ -137,7 +172,7 @@ Result<void> Recordings::gather_guest(Recording& recording) {
     if (!file) return tl::unexpected(std::move(file).error());
     guest.syncs = std::move(file->guest);
   } else {
-    auto collected = collect_evidence(recording, {.times = true, .guests = {}, .visit = {}});
+    auto collected = collect_evidence({&recording}, {.times = true});
     if (!collected) return collected;
     guest.syncs = recording.evidence->guest_markers.lines();
     guest.brackets = recording.evidence->syncs;
@@ -163,9 +198,8 @@ Result<void> Recordings::gather_guest(Recording& recording) {
   }
   if (guest.syncs.empty()) return {};
   if (of_tasks) {
-    const Collect what{
-        .times = true, .of_tasks = true, .of_vcpus = !guest.inside, .guests = {}, .visit = {}};
-    if (auto collected = collect_evidence(recording, what); !collected) return collected;
+    const Collect what{.times = true, .of_tasks = true, .of_vcpus = !guest.inside};
+    if (auto collected = collect_evidence({&recording}, what); !collected) return collected;
   }
   guest.times = std::move(recording.evidence->times);
   recording.guest = std::move(guest);
@@ -174,7 +208,7 @@ Result<void> Recordings::gather_guest(Recording& recording) {
 
 // Makes one pass over the host's recording, if a guest or an observer needs it.
 Result<void> Recordings::gather_host() {
-  Collect what{.runs = true, .guests = {}, .visit = {}};
+  Collect what{.runs = true};
   for (Recording& recording : recordings_) {
     if (!recording.guest || recording.guest->syncs.empty()) continue;
     auto bounds = guest_bounds(*recording.guest, host());
@@ -186,7 +220,8 @@ Result<void> Recordings::gather_host() {
     if (recording.bounds) what.guests.push_back(&*recording.bounds);
   what.runs = !what.guests.empty();
   if (what.guests.empty() && what_observes() == nullptr) return {};
-  return collect_evidence(recordings_.front(), what);
+  recordings_.front().evidence.reset();  // what gather_shifted() collected lacks the guests' bounds
+  return collect_evidence({&recordings_.front()}, what);
 }
 
 Result<void> Recordings::align_guests() {
@@ -224,7 +259,7 @@ Result<std::vector<clocks::SourceClock>> Recordings::read_clocks(bool with_syncs
     const auto known = add_known_evidence(clock);
     if (!known) return tl::unexpected(known.error());
     if (*known) continue;
-    if (auto collected = collect_evidence(recording, {}); !collected)
+    if (auto collected = collect_evidence({&recording}, {}); !collected)
       return tl::unexpected(std::move(collected).error());
     add_evidence(*recording.evidence, clock);
   }
@@ -297,38 +332,14 @@ std::size_t Recordings::aligned_place(const Recording& recording) const {
                                                 [](const Recording& one) { return !one.aligned; }));
 }
 
-// Returns the recording on the timeline's clock, to be read once more; with `only_exits`, only the
-// events that exits need.
-Result<std::unique_ptr<Source>> Recordings::again_aligned(const Recording& recording,
-                                                          const clocks::Alignment& alignment,
-                                                          bool only_exits) const {
-  auto again = recording.source->again();
-  if (!again) return again;
-  if (only_exits) (*again)->select(EventClass::kExits);
-  return with_clock(std::move(*again), alignment.sources[aligned_place(recording)],
-                    alignment.clock);
-}
-
-// Reads the recordings of a guest that trace-cmd shifted, and of its host, once more, together: the
-// guest's events must be in the runs of its vCPUs, which shows how far the shift may be off.
+// Says how far trace-cmd's shift of a guest's times may be off; the Error: too far.
 Result<void> Recordings::check_shift(const Recording& recording,
                                      clocks::Alignment& alignment) const {
   // In ns; a round trip of trace-cmd's messages takes less, so a right shift is off by less.
   constexpr std::uint64_t kMostOff = 1'000'000;
   const auto guest = shifted_guest(recording);
-  if (!guest || guest->threads.empty() || has_offset(options_, recording.part.path)) return {};
-  std::vector<std::unique_ptr<Source>> sources;
-  for (const Recording* one : {&guest->host, &recording}) {
-    auto again = again_aligned(*one, alignment, one == &guest->host);
-    if (!again) return tl::unexpected(std::move(again).error());
-    sources.push_back(std::move(*again));
-  }
-  Timeline timeline(std::move(sources));
-  ShiftBound bound(guest->threads);
-  for (Event event; timeline.next(event) == Read::kEvent;)
-    event.source == 0 ? bound.on_host(event) : bound.on_guest(event);
-  const auto found = bound.found();
-  if (!found) return {};
+  const auto found = guest && recording.shift ? recording.shift->found() : std::nullopt;
+  if (!found || recording.aligned) return {};
   clocks::AlignedSource& aligned = alignment.sources[aligned_place(recording)];
   if (found->off_ns > kMostOff) {
     return fail(
@@ -366,9 +377,10 @@ Result<void> Recordings::check_cpus(const clocks::Alignment& alignment) const {
     const clocks::AlignedSource& one = alignment.sources[aligned_place(recording)];
     known.push_back(
         {recording.is.has.sched_switch, one.error_ns.value_or(one.one_boot_error_ns.value_or(0))});
-    auto again = again_aligned(recording, alignment, true);
+    auto again = recording.source->again();
     if (!again) return tl::unexpected(std::move(again).error());
-    sources.push_back(std::move(*again));
+    (*again)->select(EventClass::kExits);
+    sources.push_back(with_clock(std::move(*again), one, alignment.clock));
   }
   if (sources.size() < 2) return {};
   Timeline timeline(std::move(sources));

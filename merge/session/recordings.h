@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "merge/clock/alignment.h"
+#include "merge/clock/shift_bound.h"
 #include "merge/session/collected_evidence.h"
 #include "merge/session/guest_alignment.h"
 #include "merge/session/input.h"
@@ -26,12 +27,15 @@ struct Recording {
   std::optional<GuestRecording> guest;
   std::optional<GuestBounds> bounds;
   std::optional<GuestAlignment> aligned;
+  // Set for a guest's recording that trace-cmd shifted to the clock of a host that is also here.
+  std::optional<ShiftBound> shift;
 };
 
 //   paths ─→ describe ─→ evidence of guests ─→ evidence of the host ─→ align ─→ sources
 //
 // Each recording is opened once. If its evidence is needed, it is read to its end before it is read
-// for the result. The host's recording is the first one.
+// for the result; a guest whose times are shifted is read together with its host. The host's
+// recording is the first one.
 class Recordings {
  public:
   // Borrows both arguments, which must outlive this object.
@@ -41,8 +45,9 @@ class Recordings {
 
  private:
   Result<void> describe(const std::vector<RecordingPart>& parts);
-  Result<void> collect_evidence(Recording& recording, const Collect& what);
+  Result<void> collect_evidence(const std::vector<Recording*>& all, const Collect& what);
   Result<std::vector<GuestSyncLine>> printed_in(const Recording& recording) const;
+  Result<void> gather_shifted();
   Result<void> gather_guests();
   Result<void> gather_guest(Recording& recording);
   Result<void> gather_host();
@@ -59,14 +64,11 @@ class Recordings {
   [[nodiscard]] std::optional<ShiftedGuest> shifted_guest(const Recording& recording) const;
   Result<void> check_shift(const Recording& recording, clocks::Alignment& alignment) const;
   [[nodiscard]] std::size_t aligned_place(const Recording& recording) const;
-  [[nodiscard]] Result<std::unique_ptr<Source>> again_aligned(const Recording& recording,
-                                                              const clocks::Alignment& alignment,
-                                                              bool only_exits) const;
   bool leave_out_last(const std::string& why);
 
   [[nodiscard]] bool has_host() const { return recordings_.front().is.witness == Witness::kKernel; }
   [[nodiscard]] EvidenceObserver* what_observes() const {
-    return has_host() ? options_.observer : nullptr;
+    return has_host() && !observed_ ? options_.observer : nullptr;
   }
   [[nodiscard]] HostRecording host() const {
     return {recordings_.front().is.clock, recordings_.front().is.cycles, options_.rate_change_ppm};
@@ -80,6 +82,7 @@ class Recordings {
   const InputOptions& options_;
   Input& input_;
   std::vector<Recording> recordings_;
+  bool observed_ = false;  // the observer has seen the host's recording
   // The output of `trapline sync` in a guest, and where it was read.
   std::vector<GuestSyncLine> printed_;
   std::string printed_path_;

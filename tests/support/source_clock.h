@@ -1,7 +1,17 @@
-// What clocks::align() needs of one recording, as Recordings makes it.
+// The evidence in one recording, and what clocks::align() needs of it, as Recordings makes them.
 #pragma once
 
 #include "merge/session/open.h"
+
+namespace trapline {
+
+[[nodiscard]] inline CollectedEvidence collect(Source& source, const Collect& what) {
+  Collector collector(what);
+  for (Event event; source.next(event) == Read::kEvent;) collector.on(event);
+  return collector.take();
+}
+
+}  // namespace trapline
 
 namespace trapline::test {
 

@@ -24,6 +24,10 @@ PAIRS = [[MERGE + folder + "/" + name for name in ("host.dat", "guest.dat")]
 TWICE = [(words, pair) for pair in PAIRS
          for words in (["report"], ["report", "--vcpu", "0"], ["explain"], ["timeline", "--around", "max"])]
 TWICE += [(words, [DATA + "svm-linux-2vcpu.dat"]) for words in (["report", "--vcpu", "0"], ["timeline", "--around", "max"])]
+# trace-cmd shifted the guest's times to the host's clock.
+TWICE += [(words, [MERGE + "trace-cmd-pair/" + name for name in ("host.dat", "guest.dat")])
+          for words in (["report"], ["report", "--vcpu", "0"])]
+TWICE += [(["report"], [MERGE + "guest-clock/" + name for name in ("host.dat", "uftrace.data", "sync.txt")])]
 # A perf.data has no index, so the sample of a small one is all of it.
 TWICE += [(["report"], [DATA + "perf/kvm-stat.perf.data"])]
 ONCE = [(["report"], [DATA + path]) for path in ("svm-linux-2vcpu.dat", "svm-lost.dat")]
@@ -80,8 +84,11 @@ def main():
     trapline, wrong = sys.argv[1], []
     for most, commands in ((2, TWICE), (1, ONCE)):
         for words, paths in commands:
-            opens, read = measure([trapline, words[0], *paths, *words[1:]], paths)
-            for path in paths:
+            files = [path for path in paths if not path.endswith(("/uftrace.data", ".txt"))]
+            for folder in filter(os.path.isdir, paths):
+                files += [file.path for file in os.scandir(folder) if file.name.split(".")[0].isdigit()]
+            opens, read = measure([trapline, words[0], *paths, *words[1:]], files)
+            for path in files:
                 size = os.path.getsize(path)
                 told = (f"{' '.join(words)}: {os.path.relpath(path, ROOT)} ({size} bytes): opened {opens[path]} times, "
                         f"{read[path]} bytes read ({read[path] / size:.2f} times)")

@@ -12,6 +12,7 @@
 
 #include "merge/session/guest_alignment.h"
 #include "tests/support/memory_source.h"
+#include "tests/support/source_clock.h"
 
 namespace trapline {
 namespace {
@@ -200,7 +201,7 @@ TEST(AlignmentProperty, TheTruthIsInsideThePrintedErrorOrTheGuestIsRefused) {
     auto bounds = guest_bounds(made, host);
     ASSERT_TRUE(bounds) << seed;
     test::MemorySource source(world.events());
-    const auto of_host = collect(source, {.runs = true, .guests = {&*bounds}, .visit = {}});
+    const auto of_host = collect(source, {.runs = true, .guests = {&*bounds}});
     const auto aligned = align_guest(made, *bounds, host, of_host, {});
     auto& [good, refused] = aligned_and_refused[wrong];
     ++(aligned && *aligned ? good : refused);

@@ -14,6 +14,7 @@
 #include "merge/session/open.h"
 #include "plugin/format/directory_writer.h"
 #include "plugin/format/record.h"
+#include "tests/support/source_clock.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline {

@@ -17,6 +17,7 @@
 #include "plugin/format/directory.h"
 #include "plugin/format/directory_writer.h"
 #include "tests/support/memory_source.h"
+#include "tests/support/source_clock.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline {
@@ -154,8 +155,7 @@ class GuestAlignmentTest : public ::testing::Test {
     auto bounds = guest_bounds(guest, host);
     EXPECT_TRUE(bounds);
     test::MemorySource source(events_);
-    const CollectedEvidence of_host =
-        collect(source, {.runs = true, .guests = {&*bounds}, .visit = {}});
+    const CollectedEvidence of_host = collect(source, {.runs = true, .guests = {&*bounds}});
     return align_guest(guest, *bounds, host, of_host, {});
   }
   void expect_true(const GuestAlignment& found) {

@@ -201,7 +201,6 @@ inline void Pipeline::on_host(const Event& event, ThreadChanges changes) {
 }
 
 bool Pipeline::push(const Event& event) {
-  ended_ = nullptr;
   const bool usual = (usual_ >> event.payload.index() & 1) != 0 && !is_guest(event.machine);
   if (!usual || event.at < from_ || event.at > to_) [[unlikely]]
     return push_carefully(event);
@@ -214,6 +213,7 @@ bool Pipeline::push(const Event& event) {
 }
 
 bool Pipeline::push_carefully(const Event& event) {
+  ended_ = nullptr;
   changes_ = {};
   if (waits_) waits_->pass();
   // A loss or a sample of code does not count as an event: no interval begins or ends with it.

@@ -13,17 +13,19 @@ std::uint64_t CpuEvents::time_of(RingPage page) const {
   return page.next(first) ? first.time : page.time();
 }
 
-// Walks the page to its end and keeps its events.
+// Walks the page to its end and keeps its events. Its byte order is known for all of them at once.
+template <std::endian kOrder>
 void CpuEvents::find_events(RingPage& page) {
   events_.clear();
   unwanted_.clear();
+  const std::uint8_t* const selected = selected_;
   bool is_unwanted = false;
   std::uint64_t last = 0;
   page.take_all([&](const kernel_events::RecordedEvent& event) {
     is_unwanted = false;
-    if (selected_ != nullptr && event.size >= sizeof(std::uint16_t)) [[likely]] {
-      const auto type = trapline::load<std::uint16_t>(event.data, order_);
-      if (selected_[type] == 0) {
+    if (selected != nullptr && event.size >= sizeof(std::uint16_t)) [[likely]] {
+      const auto type = trapline::load<std::uint16_t>(event.data, kOrder);
+      if (selected[type] == 0) {
         is_unwanted = true;
         unwanted_.push_back(type);
         last = event.time;
@@ -52,7 +54,8 @@ std::uint64_t CpuEvents::load(std::span<const std::byte> page, std::uint64_t las
     if (!has_boundaries_ || std::ranges::any_of(rest, [](std::byte b) { return b != std::byte{}; }))
       return 0;
   }
-  find_events(walk);
+  order_ == std::endian::little ? find_events<std::endian::little>(walk)
+                                : find_events<std::endian::big>(walk);
   if (walk.damaged()) return 0;
   RingPage after;
   const std::uint64_t next = after.load(reader_.peek(), commit_size_, order_) ? time_of(after) : 0;

@@ -107,6 +107,7 @@ class CpuEvents {
   // `last`.
   [[nodiscard]] std::uint64_t load(std::span<const std::byte> page, std::uint64_t last);
   [[nodiscard]] std::uint64_t time_of(RingPage page) const;
+  template <std::endian kOrder>
   void find_events(RingPage& page);
   void pass_over(const PageReader::Damaged& pages, std::uint64_t last);
 

@@ -112,12 +112,15 @@ class RingPage {
   // Calls take(event) for each event up to the page's end, as next() finds them. In most events of
   // little-endian pages, nothing needs a check but the size in the header.
   void take_all(auto&& take) {
+    // Any event with a size in its header has room up to here; null: each needs next().
+    constexpr std::ptrdiff_t kRoom = 4 * std::ptrdiff_t{kPadding};
+    const bool is_plain = order_ == std::endian::little && end_ - at_ >= kRoom;
+    const std::byte* const plain_end = is_plain ? end_ - kRoom : nullptr;
     kernel_events::RecordedEvent event;
     do {
       const std::byte* at = at_;
       std::uint64_t time = time_;
-      // Any event with a size in its header has room here.
-      while (order_ == std::endian::little && end_ - at >= 4 * std::ptrdiff_t{kPadding}) {
+      while (at <= plain_end) {
         const auto header = trapline::load<std::uint32_t>(at);
         const std::uint32_t words = header & 0x1f;
         if (words - 1 >= kPadding - 1) break;

@@ -226,17 +226,11 @@ bool Pipeline::push_carefully(const Event& event) {
   const bool in_window = event.at >= from_;
   if (in_window) [[likely]]
     begin_window();
-  if (std::holds_alternative<Other>(event.payload)) {
+  if (is_any_of<Other, CodeSample>(event.payload)) {
     if (!in_window) return true;
-    note_interval(event.at);
+    if (is_event) note_interval(event.at);
     tracker_.pass();
-    if (kernel_ && !is_guest(event.machine)) kernel_->on(event, {}, tracker_);
-    tell(event);
-    return true;
-  }
-  if (std::holds_alternative<CodeSample>(event.payload)) {
-    if (!in_window) return true;
-    tracker_.pass();
+    if (is_event && kernel_ && !is_guest(event.machine)) kernel_->on(event, {}, tracker_);
     tell(event);
     return true;
   }

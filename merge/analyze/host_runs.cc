@@ -63,10 +63,6 @@ void HostRuns::take(const Event& event, ThreadChanges changes) {
   if (switches && !first_switch_) first_switch_ = event.at;
   if (!last_switch_) return;
   if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) return on_line(cpu, event, *irq);
-  if (const auto* made = std::get_if<NewThread>(&event.payload)) {
-    if (Thread* before = threads_.find(made->child)) before->several = true;
-    return;
-  }
   if (const auto* host = std::get_if<HostEvent>(&event.payload))
     return on_interrupt(cpu, event, *host);
   const ThreadId running = switches ? changes[0].thread : event.thread;
@@ -84,8 +80,23 @@ void HostRuns::take(const Event& event, ThreadChanges changes) {
   if (Thread* thread = threads_.get(*cpu.thread, kMostThreads)) ++thread->turns;
 }
 
+void HostRuns::on_new(ThreadId thread, ThreadId process, Timestamp at) {
+  Thread* before = threads_.find(thread);
+  if (before == nullptr) return;
+  for (Cpu& cpu : cpus_)
+    if (cpu.thread == thread) run(cpu, at, false);
+  if (Lines* lines = lines_.find(thread)) lines->clear();
+  Thread had = std::exchange(*before, {.several = true});
+  had.several = true;
+  had.until = at;
+  had.process = process;
+  if (earlier_.size() < kMostEarlier) return earlier_.push_back({thread, had});
+  unknown_ns_ += had.ran_ns;
+}
+
 void HostRuns::begin_at(Timestamp begin) {
   unknown_ns_ = ended_ = 0;
+  earlier_.clear();
   lines_ = {};
   for (Entry& entry : threads_.entries()) entry.state = {.several = entry.state.several};
   for (Cpu& cpu : cpus_) {
@@ -113,9 +124,11 @@ bool HostRuns::covers(Timestamp begin, Timestamp end) const {
 }
 
 std::vector<HostRuns::Entry> HostRuns::threads(Timestamp end) const {
-  std::vector<Entry> threads(threads_.entries().begin(), threads_.entries().end());
+  std::vector<Entry> threads = earlier_;
+  threads.insert(threads.end(), threads_.entries().begin(), threads_.entries().end());
   for (const Run& run : open(end)) {
-    const auto entry = std::ranges::find(threads, run.thread, &Entry::thread);
+    const auto entry = std::find_if(threads.begin() + std::ssize(earlier_), threads.end(),
+                                    [&run](const Entry& one) { return one.thread == run.thread; });
     if (entry != threads.end()) entry->state.ran_ns += elapsed(run.begin, run.end);
   }
   return threads;

@@ -22,7 +22,7 @@ namespace trapline {
 
 class HostRuns {
  public:
-  static constexpr std::size_t kMostThreads = 1u << 16;
+  static constexpr std::size_t kMostThreads = 1u << 16, kMostEarlier = 1u << 16;
   static constexpr std::uint32_t kMostCpus = 1u << 12;
   static constexpr std::uint64_t kMostAfter = 10'000'000;
 
@@ -32,6 +32,9 @@ class HostRuns {
     std::uint64_t interrupts_ns = 0;
     std::uint64_t line_ns = 0;  // of the runs in which the thread set an interrupt line
     bool several = false;       // threads had this id, one after the other
+    // Of a thread whose id another one took: when that was, and the thread's process until then.
+    std::optional<Timestamp> until = std::nullopt;
+    ThreadId process{};
   };
   // How often a thread set each interrupt line (GSI). The key is 2 * line, plus 1 for a raise.
   using Lines = std::map<std::uint64_t, std::uint64_t>;
@@ -50,11 +53,13 @@ class HostRuns {
         cpus_[event.cpu].last = event.at;
       else if (last_switch_)
         take(event, changes);
-    } else if (is_any_of<NewThread, HostEvent, KvmIrq>(event.payload) ||
+    } else if (is_any_of<HostEvent, KvmIrq>(event.payload) ||
                (!changes.empty() && (changes[0].leaves() || changes[0].loses()))) {
       take(event, changes);
     }
   }
+  // Takes task_newtask: an earlier thread with this id, of this process, is a different one.
+  void on_new(ThreadId thread, ThreadId process, Timestamp at);
   // Starts the figures anew at this time.
   void begin_at(Timestamp begin);
   // Says that the recording goes on after what is taken: open runs last until then.
@@ -67,7 +72,7 @@ class HostRuns {
   [[nodiscard]] const Run& last_ended() const { return last_ended_; }
   // Returns the open runs, up to `end` or as far as they are known.
   [[nodiscard]] std::vector<Run> open(Timestamp end) const;
-  // Returns all threads, with their open runs as in open().
+  // Returns all threads, with their open runs as in open(); first those whose ids others took.
   [[nodiscard]] std::vector<Entry> threads(Timestamp end) const;
   // Returns the time of CPUs in which the running thread is not known: losses, gaps, or more
   // threads than are kept.
@@ -97,6 +102,7 @@ class HostRuns {
 
   std::vector<Cpu> cpus_;
   ThreadTable<Thread> threads_;
+  std::vector<Entry> earlier_;
   ThreadTable<Lines> lines_;
   std::uint64_t unknown_ns_ = 0, ended_ = 0;
   Run last_ended_;

@@ -246,6 +246,8 @@ bool Pipeline::push_carefully(const Event& event) {
   }
   if (const auto* made = std::get_if<NewThread>(&event.payload)) {
     if (tracker_.state(made->child)) processes_.set_of_several(made->child);
+    if (runs_ && is_of_hosts_kernel(event))
+      runs_->on_new(made->child, processes_.of(made->child, {}), event.at);
     processes_.on(event, *made);
     threads_.on_new(made->child, event.at);
     owners_ = {};

@@ -318,8 +318,8 @@ class HostCpuRowExporter final : public RowExporter {
   [[nodiscard]] SpanClass selects() const override { return table_->selects(); }
   [[nodiscard]] bool is_empty(const Naming& names) const override {
     const HostRuns& runs = *names.pipeline.host_runs();
-    return std::ranges::none_of(host_threads(names, runs.threads(names.pipeline.end())),
-                                &HostThread::is_exact);
+    return std::ranges::all_of(host_threads(names, runs.threads(names.pipeline.end())),
+                               &HostThread::lacks_runs);
   }
   void event(const Event& event, const Pipeline& pipeline) override {
     table_->event(event, pipeline);

@@ -66,7 +66,6 @@ struct HostVmRow {
   bool has_others = true;       // which threads are its own besides its vCPUs' is known
   bool is_all = true;           // no other VM ran without a row
   std::uint64_t ns = 0;
-  std::uint64_t unknown_ns = 0;  // time of ids that several threads had
   double cpus = 0;
   std::vector<HostThreadRow> threads;
 };
@@ -210,16 +209,12 @@ std::string roles_text(const HostVmRow& row) {
 // vCPUs …".
 std::string sentence_of(const HostVmRow& row, const ReportData& data) {
   const std::string vm = vm_text(row.vm, row.vm_name), took = took_text(row, data);
-  std::string sentence =
-      row.has_others
-          ? fmt::format("VM {} {}{}{}", vm, took, roles_text(row), loop_sentence(row, data))
-          : fmt::format(
-                "The vCPUs of VM {} {}. Which other threads are the VM's is not known (record {}).",
-                vm, took, events::task_newtask.full_name);
-  if (row.unknown_ns != 0)
-    sentence += fmt::format(" {} of ids that its threads and others had are not in it.",
-                            duration_text(row.unknown_ns, data.cycles));
-  return sentence;
+  return row.has_others
+             ? fmt::format("VM {} {}{}{}", vm, took, roles_text(row), loop_sentence(row, data))
+             : fmt::format(
+                   "The vCPUs of VM {} {}. Which other threads are the VM's is not known "
+                   "(record {}).",
+                   vm, took, events::task_newtask.full_name);
 }
 
 std::string text_of(const Ranked& ranked) {
@@ -322,7 +317,7 @@ std::string sentence_of(const std::vector<HostVmRow>& vms, const ReportData& dat
   for (const HostVmRow& vm : vms) {
     all.ns += vm.ns;
     all.cpus += vm.cpus;
-    all.at_least |= vm.at_least || vm.unknown_ns != 0 || !vm.is_all;
+    all.at_least |= vm.at_least || !vm.is_all;
   }
   const std::string ns = duration_text(most.ns, data.cycles);
   const std::string took = fmt::format("{} VMs {}", vms.size(), took_text(all, data));
@@ -340,10 +335,11 @@ std::string why_none(const ReportData& data, const Naming& names) {
   if (ran.empty())
     return fmt::format("No thread that is known to be a VM's ran{}.",
                        data.is_window ? " in this part of the recording" : "");
-  const bool lacks = std::ranges::any_of(ran, &HostThread::lacks_runs);
   return fmt::format(
       "How long the VM's threads ran is not known: {}.",
-      lacks ? "not all of their switches are recorded" : "other threads had their ids as well");
+      std::ranges::any_of(ran, [](const HostThread& thread) { return thread.runs.state.several; })
+          ? "other threads had their ids as well"
+          : "not all of their switches are recorded");
 }
 
 // Returns the table from which the page draws a bar for each VM: its time by role.
@@ -396,6 +392,12 @@ class HostCpuTable : public TableSink {
       if (deeds != nullptr)
         deeds->woken_by.add(
             {woke->by->kind, woke->by->is_thread() ? woke->by->thread : ThreadId{}});
+    }
+    const auto* made = std::get_if<NewThread>(&event.payload);
+    if (Deeds* earlier = made != nullptr ? deeds_.find(made->child) : nullptr) {
+      if (earlier_.size() < kMostThreads)
+        earlier_.emplace(std::pair(made->child, event.at), std::move(*earlier));
+      *earlier = {};
     }
     // Work of an interrupt that hit the thread is not the thread's.
     if ((ioctl == nullptr && irq == nullptr) || pipeline.host_runs()->is_in_interrupt(event.cpu))
@@ -474,9 +476,8 @@ class HostCpuTable : public TableSink {
         row.at_least = true;
         continue;
       }
-      const HostRuns::Thread& runs = thread.runs.state;
-      (runs.several ? row.unknown_ns : row.ns) += runs.ran_ns;
-      if (!runs.several) row.threads.push_back(row_of(thread, names));
+      row.ns += thread.runs.state.ran_ns;
+      row.threads.push_back(row_of(thread, names));
     }
     const bool covers =
         pipeline.host_runs()->covers(Timestamp(data.start_ns), Timestamp(data.end_ns));
@@ -517,11 +518,15 @@ class HostCpuTable : public TableSink {
     row.turns = entry.state.turns;
     const HostRuns& runs = *names.pipeline.host_runs();
     if (runs.knows_interrupts()) row.interrupts_ns = entry.state.interrupts_ns;
-    row.counted_ns = names.processes.counted(entry.thread);
-    const HostRuns::Lines& lines = runs.lines(entry.thread);
+    if (!entry.state.several) row.counted_ns = names.processes.counted(entry.thread);
+    const HostRuns::Lines lines = entry.state.until ? HostRuns::Lines() : runs.lines(entry.thread);
     row.line = line_of(lines);
     static const Deeds kNothing;
     const Deeds* deeds = deeds_.find(entry.thread);
+    if (const auto& until = entry.state.until) {
+      const auto earlier = earlier_.find({entry.thread, *until});
+      deeds = earlier == earlier_.end() ? nullptr : &earlier->second;
+    }
     const Deeds& did = deeds == nullptr ? kNothing : *deeds;
     std::map<std::string, std::uint64_t> wakers;
     if (did.woken_by.others != 0) wakers.emplace(text_of(HostRole::kNotKnown), did.woken_by.others);
@@ -534,6 +539,7 @@ class HostCpuTable : public TableSink {
 
   bool requested_, of_page_;
   ThreadTable<Deeds> deeds_;
+  std::map<std::pair<ThreadId, Timestamp>, Deeds> earlier_;  // of ids that others took, then
 };
 
 }  // namespace

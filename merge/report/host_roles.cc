@@ -13,9 +13,11 @@ namespace trapline {
 namespace {
 
 // Returns the id of a thread's VM; empty if it has none or if it is not known.
-std::string vm_of(ThreadId thread, const std::string& comm, const Naming& names) {
-  if (names.is_vcpu(thread)) return names.vcpus.vm_id(thread);
-  for (const ThreadId process : {names.processes.of(thread, ThreadId{}), process_in_name(comm)}) {
+std::string vm_of(const HostRuns::Entry& ran, const std::string& comm, const Naming& names) {
+  if (names.is_vcpu(ran.thread)) return names.vcpus.vm_id(ran.thread);
+  const ThreadId own =
+      ran.state.until ? ran.state.process : names.processes.of(ran.thread, ThreadId{});
+  for (const ThreadId process : {own, process_in_name(comm)}) {
     std::string id = std::to_string(static_cast<std::int32_t>(process));
     if (process != ThreadId{} && names.vcpus.vm_of(id) != nullptr) return id;
   }
@@ -53,14 +55,16 @@ std::vector<HostThread> host_threads(const Naming& names,
   for (const HostRuns::Entry& entry : runs) {
     if (entry.state.ran_ns == 0) continue;
     // A program that the thread executed gave it another name.
-    std::string comm =
-        printable(names.pipeline.threads().name_at(entry.thread, names.pipeline.end()));
-    if (comm.empty()) comm = names.comm(entry.thread);
-    const auto vm = vms.find(vm_of(entry.thread, comm, names));
+    const auto& until = entry.state.until;
+    std::string comm = printable(names.pipeline.threads().name_at(
+        entry.thread, until ? Timestamp(until->ns() - 1) : names.pipeline.end()));
+    if (comm.empty() && !until) comm = names.comm(entry.thread);
+    const auto vm = vms.find(vm_of(entry, comm, names));
     if (vm == vms.end()) continue;
     const HostRole role = role_of(entry.thread, comm, *vm->second, names);
     threads.push_back({vm->second, role, std::move(comm), entry,
-                       !names.pipeline.threads().switches().has_all_of(entry.thread)});
+                       !names.pipeline.threads().switches().has_all_of(entry.thread) ||
+                           (entry.state.several && role == HostRole::kVcpu)});
   }
   std::ranges::stable_sort(threads, std::greater(),
                            [](const HostThread& one) { return one.runs.state.ran_ns; });

@@ -38,8 +38,9 @@ struct HostThread {
   HostRole role = HostRole::kNotKnown;
   std::string comm;
   HostRuns::Entry runs;
-  bool lacks_runs = false;  // not all of its switches were recorded
-  // Returns whether the runs are all of this thread's, and of no other with its id.
+  // Not all of its switches were recorded, or it is not known which of two threads was the vCPU.
+  bool lacks_runs = false;
+  // Returns whether the runs are all of this thread's, and no other one had its id.
   [[nodiscard]] bool is_exact() const { return !lacks_runs && !runs.state.several; }
 };
 // Returns those of `runs`, from HostRuns::threads(), that ran for the VMs of selected vCPUs; the

@@ -483,7 +483,7 @@ def a_culprit_that_ended_before_the_wait(trace):
     trace.entry(BEGIN + 111 * MS, 0, VCPU)
 
 
-@case(["report", "--host-cpu"], says=["VM 199 took 0.9", "its vCPU 100.0%", "400 ms of ids"], never=["worker"])
+@case(["report", "--host-cpu"], says=["VM 199 took 0.9", "its vCPU 100.0%", "worker (tid 300)"], never=["400 ms", "sshd"])
 def host_cpu_of_an_id_that_is_used_again(trace):
     """sshd ran 400 ms and ended; then a thread of QEMU's got its id."""
     trace.new_thread(BEGIN, QEMU, 200)
@@ -496,6 +496,22 @@ def host_cpu_of_an_id_that_is_used_again(trace):
     trace.switch(BEGIN + 403 * MS + 10 * US, 1, ("worker", 300), "S", IDLE)
     trace.exit(BEGIN + 410 * MS, 0, VCPU, "CPUID")
     trace.entry(BEGIN + 411 * MS, 0, VCPU)
+
+
+@case(["report", "--host-cpu"], says=["VM 199 took", "worker (tid 300) 40"], never=["sshd", "400 ms"])
+def host_cpu_of_an_id_that_another_process_took(trace):
+    """A thread of QEMU's ran 40 ms and ended; then sshd got its id and ran 400 ms."""
+    trace.new_thread(BEGIN, QEMU, 200)
+    trace.new_thread(BEGIN, QEMU, 300)
+    trace.switch(BEGIN + MS, 0, IDLE, "R", VCPU)
+    trace.switch(BEGIN + MS, 1, IDLE, "R", ("worker", 300))
+    trace.entry(BEGIN + 2 * MS, 0, VCPU)
+    trace.switch(BEGIN + 41 * MS, 1, ("worker", 300), "X", IDLE)
+    trace.add(BEGIN + 42 * MS, 1, ("init", 1), "task_newtask", "pid=300 comm=init clone_flags=1200000 oom_score_adj=0")
+    trace.switch(BEGIN + 43 * MS, 1, IDLE, "R", ("sshd", 300))
+    trace.switch(BEGIN + 443 * MS, 1, ("sshd", 300), "S", IDLE)
+    trace.exit(BEGIN + 450 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 451 * MS, 0, VCPU)
 
 
 @case(["report", "--host-cpu", "--from", "+100ms", "--to", "+300ms"], says=["VM 199 took 2.0", "IO io0 (tid 250) 200 ms"])

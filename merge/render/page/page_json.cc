@@ -130,17 +130,17 @@ struct PageData::Writer {
     if (runs == nullptr || !report.model.sched_switch) return {};
     for (const HostThread& thread : host_threads(names, runs->threads(names.pipeline.end()))) {
       const auto* ran = data.host_.of(thread.runs.thread);
-      if (!thread.is_exact()) continue;
+      if (thread.lacks_runs) continue;
       const std::string vm = thread.vm->text();
       auto row = std::ranges::find(rows, vm, &Row::vm);
       if (row == rows.end()) row = rows.insert(row, {.vm = vm});
       row->ns += thread.runs.state.ran_ns;
-      if (ran == nullptr) continue;
+      if (ran == nullptr || !thread.is_exact()) continue;
       std::vector<std::uint64_t>& times = row->times[thread.role];
       times.resize(std::max(times.size(), ran->size()));
       for (std::size_t bin = 0; bin < ran->size(); ++bin) times[bin] += ran->at(bin)[0];
     }
-    // A VM with threads that had no room has no picture.
+    // A VM with threads that had no room, or with ids that several had, has no picture.
     std::size_t left_out = std::erase_if(rows, [](const Row& row) {
       std::uint64_t ns = 0;
       for (const auto& [role, times] : row.times)

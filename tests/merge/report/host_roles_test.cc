@@ -1,0 +1,64 @@
+#include "merge/report/host_roles.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "merge/pass/pass.h"
+#include "merge/source/timeline.h"
+#include "tests/merge/analyze/events.h"
+#include "tests/support/memory_source.h"
+
+namespace trapline::test {
+namespace {
+
+constexpr ThreadId kMainLoop{50}, kOfOther{60}, kWorker{200};
+
+Event made(std::uint64_t at, ThreadId by, ThreadId child, bool same_process) {
+  return make(at, 0, by, NewThread{child, same_process});
+}
+Event runs(std::uint64_t at, ThreadId from, ThreadId to, std::string_view name) {
+  return make(at, 0, from, SchedSwitch{from, to, false, name});
+}
+
+TEST(HostRolesTest, AThreadWhoseIdAnotherProcessTookLaterKeepsItsTime) {
+  std::vector<Event> events = {made(1000, kMainLoop, kVcpu0, true),
+                               made(1001, kMainLoop, kWorker, true),
+                               runs(1010, kMainLoop, kVcpu0, "CPU 0/KVM"),
+                               entry(1015),
+                               exit(1020),
+                               runs(1030, kVcpu0, kWorker, "worker"),
+                               runs(1070, kWorker, kOfOther, "make"),
+                               made(1080, kOfOther, kWorker, false),
+                               runs(1090, kOfOther, kWorker, "make"),
+                               runs(1390, kWorker, kVcpu0, "CPU 0/KVM"),
+                               entry(1395),
+                               exit(1400)};
+  Capabilities has;
+  has.kvm_exit = has.any_kvm = has.sched_switch = true;
+  std::vector<std::unique_ptr<Source>> sources;
+  sources.push_back(std::make_unique<MemorySource>(std::move(events), has));
+  Timeline timeline(std::move(sources));
+  Input input;
+  input.capabilities = has;
+  struct Sink : SpanSink {
+    [[nodiscard]] SpanClass selects() const override { return SpanClass::kHostRuns; }
+  } sink;
+  Pipeline pipeline(pipeline_options(timeline, input), {&sink});
+  Event event;
+  while (timeline.next(event) == Read::kEvent) EXPECT_TRUE(pipeline.push(event));
+  pipeline.finish();
+  const Naming names(timeline, pipeline);
+  std::vector<std::string> told;
+  for (const HostThread& thread :
+       host_threads(names, pipeline.host_runs()->threads(pipeline.end())))
+    told.push_back(std::to_string(static_cast<int>(thread.runs.thread)) + ": " +
+                   std::to_string(thread.runs.state.ran_ns) + " of VM " + thread.vm->id());
+  EXPECT_THAT(told, testing::ElementsAre("200: 40 of VM 50", "100: 30 of VM 50"));
+}
+
+}  // namespace
+}  // namespace trapline::test

@@ -131,11 +131,20 @@ void AdviceSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const Timestamp last_end = std::exchange(thread->last_end, exit.end);
   if (last_end != Timestamp()) runs_.add(elapsed(last_end, exit.start));
   if (exit.halt) {
+    const std::span<const WaitShare> slept = pipeline.waits()->halts();
+    const Timestamp asleep = slept.empty() ? exit.end : slept.front().begin;
+    if (thread->by_timer) thread->timers_ns += elapsed(*thread->by_timer, asleep);
+    thread->by_timer.reset();
+    if (!slept.empty() && slept.back().culprit->kind == CulpritKind::kTimer) {
+      thread->by_timer = slept.back().end;
+      ++thread->timers;
+    }
     if (exit.parts[static_cast<std::size_t>(Part::kHalted)] != 0)
       thread->sleeps_waited += exit.parts[static_cast<std::size_t>(Part::kPreempted)];
     thread->last = RemedyId::kNone;
     return;
   }
+  if (exit.userspace_reason != ExitSpan::kNoUserspaceReason) thread->to_user += cost;
   const RemedyId id = change(exit, *thread, pipeline);
   if (id != RemedyId::kNone) {
     Sum& sum = thread->sums[static_cast<std::size_t>(id)];
@@ -177,10 +186,12 @@ Result<Advice> run_advise(const PassOptions& what, bool no_quota, const Progress
 }
 
 std::string host_text(const AdviceRow& row) {
-  const auto whole = static_cast<double>(row.interval_ns);
-  return fmt::format("{:.3f} to {:.3f} CPUs of the host",
-                     static_cast<double>(row.host_low_ns) / whole,
-                     static_cast<double>(row.host_high_ns) / whole);
+  const auto cpus = [&row](std::uint64_t ns) {
+    return static_cast<double>(ns) / static_cast<double>(row.interval_ns);
+  };
+  const double most = cpus(row.host_high_ns);
+  if (row.host_low_ns == 0) return fmt::format("at most {:.3f} CPUs of the host", most);
+  return fmt::format("{:.3f} to {:.3f} CPUs of the host", cpus(row.host_low_ns), most);
 }
 
 namespace {
@@ -368,6 +379,7 @@ struct AdviceSink::Found {
   const Naming& names;
   Advice advice{};
   std::uint64_t busy = 0;
+  std::uint64_t whole = 0;  // the recording's time
   std::uint64_t unknown_waits = 0, longest_unknown = 0;
   std::string unknown_text{};  // for the longest of them
 
@@ -397,6 +409,7 @@ struct AdviceSink::Found {
     }
     (row.gain_high_ns != 0 ? advice.rows : advice.not_validated).push_back(std::move(row));
   }
+  void add_of_host(const Vm& vm, AdviceRow row);
 };
 
 AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
@@ -587,44 +600,106 @@ void AdviceSink::find_halts(Found& found) const {
             fmt::format("echo {} > /sys/module/kvm/parameters/halt_poll_ns", zeroing.halt_poll_ns));
 }
 
-// Finds main loops of QEMU that a timer wakes only to set an interrupt line that is never raised.
-void AdviceSink::find_ticks(Found& found) {
-  constexpr std::uint64_t kLeastOfCpu = 1000;  // less than a thousandth of a CPU is left out
+// Adds what can be saved of the host's CPU time, unless that is less than a thousandth of a CPU.
+void AdviceSink::Found::add_of_host(const Vm& vm, AdviceRow row) {
+  constexpr std::uint64_t kLeastOfCpu = 1000;
+  if (row.host_high_ns == 0 || row.cost_ns < whole / kLeastOfCpu) return;
+  row.interval_ns = whole;
+  row.vm = vm.id();
+  row.vm_name = vm.given;
+  const Remedy& remedy = remedy_of(row.id);
+  if (row.cause.empty()) row.cause = fmt::format("{}, of VM {}", remedy.cause, vm.text());
+  row.change = remedy.change;
+  advice.of_host.push_back(std::move(row));
+}
+
+// Finds the interrupt line that a main loop of QEMU sets most, if the loop never raises it or if it
+// is a timer's. The vCPUs' exits to QEMU may be to that timer.
+void AdviceSink::find_line(Found& found, const HostThread& loop) const {
+  constexpr std::array<std::uint64_t, 3> kTimerLines = {0, 2, 8};  // of a PC
+  const HostRuns::Thread& ran = loop.runs.state;
+  const HostRuns::Lines lines = found.names.pipeline.host_runs()->lines(loop.runs.thread);
+  const auto most = std::ranges::max_element(lines, {}, [](const auto& one) { return one.second; });
+  if (most == lines.end()) return;
+  const std::uint64_t line = most->first / 2;
+  const bool raises = lines.contains(2 * line + 1);
+  if (raises && std::ranges::find(kTimerLines, line) == kTimerLines.end()) return;
+  AdviceRow row;
+  row.id = raises ? RemedyId::kTimerLine : RemedyId::kTicks;
+  row.cause = fmt::format("interrupt line {}, which the main loop of VM {} {}", line,
+                          loop.vm->text(), raises ? "raises for a timer" : "sets and never raises");
+  row.rests_on = fmt::format("{} ({}), {} of the {} that it ran ({})",
+                             counted(most->second, "time"), events::kvm_set_irq.name,
+                             ns_text(ran.line_ns), ns_text(ran.ran_ns), events::sched_switch.name);
+  row.count = most->second;
+  row.cost_ns = ran.line_ns;
+  row.host_low_ns = raises ? 0 : less_a_tenth(ran.line_ns);
+  // The main loop is assumed to slow down other work on its CPU by up to a twentieth of its time.
+  row.host_high_ns = ran.ran_ns + ran.ran_ns / 20;
+  for (const auto& vcpu : threads_.entries())
+    if (raises && found.names.vcpus.vm_id(vcpu.thread) == loop.vm->id())
+      row.host_high_ns += vcpu.state.to_user;
+  found.add_of_host(*loop.vm, std::move(row));
+}
+
+// Finds what the host's CPUs do for each VM that they may not have to do.
+void AdviceSink::find_of_host(Found& found) const {
   const Naming& names = found.names;
   const Pipeline& pipeline = names.pipeline;
   if (!pipeline.exits().model().sched_switch) return;
   const RecordedInterval interval = recorded_interval(names.timeline, pipeline);
-  const std::uint64_t whole = elapsed(interval.begin, interval.end);
-  for (const HostRuns::Entry& loop : pipeline.host_runs()->threads(pipeline.end())) {
-    const auto vm = std::ranges::find_if(names.vms, [&loop](const Vm& one) {
-      return one.known && !one.inferred && one.process == loop.thread;
-    });
-    if (vm == names.vms.end() || loop.state.several || loop.state.line_ns < whole / kLeastOfCpu)
-      continue;
-    const HostRuns::Lines lines = pipeline.host_runs()->lines(loop.thread);
-    const auto most =
-        std::ranges::max_element(lines, {}, [](const auto& one) { return one.second; });
-    if (most == lines.end() || most->first % 2 != 0 || lines.contains(most->first + 1)) continue;
-    AdviceRow row;
-    row.id = RemedyId::kTicks;
-    row.vm = vm->id();
-    row.vm_name = vm->given;
-    row.cause = fmt::format("interrupt line {}, which the main loop of VM {} sets and never raises",
-                            most->first / 2, vm->text());
-    row.change = remedy_of(row.id).change;
-    row.rests_on =
-        fmt::format("{} ({}), {} of the {} that it ran ({})", counted(most->second, "time"),
-                    events::kvm_set_irq.name, ns_text(loop.state.line_ns),
-                    ns_text(loop.state.ran_ns), events::sched_switch.name);
-    row.count = most->second;
-    row.cost_ns = loop.state.line_ns;
-    row.host_low_ns = less_a_tenth(loop.state.line_ns);
-    // The main loop is assumed to slow down other work on its CPU by up to a twentieth of its time.
-    row.host_high_ns = loop.state.ran_ns + loop.state.ran_ns / 20;
-    row.interval_ns = whole;
-    found.advice.of_host.push_back(std::move(row));
+  found.whole = elapsed(interval.begin, interval.end);
+  struct OfVm {
+    std::uint64_t count = 0, low = 0, high = 0;
+  };
+  std::map<const Vm*, std::array<OfVm, 3>> vms;  // polls, wake-ups, IOThreads
+  for (const HostThread& thread :
+       host_threads(names, pipeline.host_runs()->threads(pipeline.end()))) {
+    if (!thread.is_exact() || !thread.vm->known || thread.vm->inferred) continue;
+    const ThreadId id = thread.runs.thread;
+    const std::uint64_t ran = thread.runs.state.ran_ns;
+    auto& [polls, wakeups, iothreads] = vms[thread.vm];
+    if (thread.role == HostRole::kMainLoop) find_line(found, thread);
+    if (thread.role == HostRole::kIoThread) {
+      ++iothreads.count;
+      iothreads.high += ran;
+    }
+    const HaltTracker::Thread* halts = pipeline.halts()->find(id);
+    const Thread* vcpu = threads_.find(id);
+    if (thread.role != HostRole::kVcpu || halts == nullptr || vcpu == nullptr) continue;
+    if (halts->halts_unknown == 0) {
+      polls.count += halts->polls_won.count() + halts->slept.count();
+      polls.low += halts->polling_ns - std::min(halts->polling_ns, halts->polls_won.total());
+      polls.high += halts->polling_ns + halts->polling_at_most_ns;
+    }
+    wakeups.count += vcpu->timers;
+    wakeups.high += std::min(ran, vcpu->timers_ns);
   }
-  std::ranges::stable_sort(found.advice.of_host, std::greater(), &AdviceRow::host_high_ns);
+  const auto add = [&found](const Vm* vm, RemedyId id, const OfVm& sum, std::string rests_on) {
+    AdviceRow row;
+    row.id = id;
+    row.rests_on = std::move(rests_on);
+    row.count = sum.count;
+    row.cost_ns = row.host_high_ns = sum.high;
+    const std::uint64_t low = less_a_tenth(sum.low);
+    if (sum.high <= 2 * low) row.host_low_ns = low;
+    found.add_of_host(*vm, std::move(row));
+  };
+  for (const auto& [vm, sums] : vms) {
+    const auto& [polls, wakeups, iothreads] = sums;
+    add(vm, RemedyId::kHaltPolls, polls,
+        fmt::format("{} ({}), {} of polls, {} of it before sleeps", counted(polls.count, "halt"),
+                    events::kvm_vcpu_wakeup.name, ns_text(polls.high), ns_text(polls.low)));
+    add(vm, RemedyId::kWakeups, wakeups,
+        fmt::format("{} ({}), {} to the next halt", counted(wakeups.count, "halt"),
+                    events::hrtimer_expire_entry.name, ns_text(wakeups.high)));
+    add(vm, RemedyId::kIothreadPolls, iothreads,
+        fmt::format("{}, {} ({})", counted(iothreads.count, "IOThread"), ns_text(iothreads.high),
+                    events::sched_switch.name));
+  }
+  std::ranges::stable_sort(found.advice.of_host, std::greater(), [](const AdviceRow& row) {
+    return std::pair(row.host_low_ns != 0, row.host_high_ns);
+  });
 }
 
 void AdviceSink::find_missing(Found& found) const {
@@ -672,7 +747,7 @@ Advice AdviceSink::advice(const Naming& names) const {
   find_exits(found);
   find_waits(found);
   find_halts(found);
-  find_ticks(found);
+  find_of_host(found);
   find_missing(found);
   std::vector<AdviceRow>& rows = found.advice.rows;
   std::ranges::stable_sort(rows, std::greater(), &AdviceRow::gain_high_ns);
@@ -687,8 +762,9 @@ Advice AdviceSink::advice(const Naming& names) const {
       knows_waits ? fmt::format("for {}{} a vCPU was ready and did not run", least,
                                 percent_text(busy.not_run_ns, found.busy))
                   : "whether a vCPU waited for a CPU was not recorded"));
-  if (!found.advice.of_host.empty()) {
-    const AdviceRow& most = found.advice.of_host.front();
+  if (const auto& rows_of_host = found.advice.of_host;
+      !rows_of_host.empty() && rows_of_host.front().host_low_ns != 0) {
+    const AdviceRow& most = rows_of_host.front();
     finding.push_back(fmt::format("{} can be saved: {}.", host_text(most), most.cause));
   }
   if (rows.empty()) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "merge/model/histogram.h"
 #include "merge/pass/naming.h"
 #include "merge/pass/pass.h"
+#include "merge/report/host_roles.h"
 #include "merge/report/table.h"
 
 namespace trapline {
@@ -31,8 +33,8 @@ struct AdviceRow {
   std::uint64_t cost_ns = 0;                        // cost in the recording
   std::uint64_t gain_low_ns = 0, gain_high_ns = 0;  // both 0: not validated
   std::uint64_t busy_ns = 0;                        // of all vCPUs; shares are of this time
-  // For CPU time of the host, not busy time: what is saved, and the recording's length, of which
-  // it is a share.
+  // For CPU time of the host, not busy time: what is saved (host_low_ns 0: only the most is known),
+  // and the recording's length, of which it is a share.
   std::uint64_t host_low_ns = 0, host_high_ns = 0, interval_ns = 0;
   bool quota_possible = false;  // a CPU quota may have caused the waits
 };
@@ -82,6 +84,11 @@ class AdviceSink : public SpanSink {
     RemedyId last = RemedyId::kNone;
     Timestamp last_end;
     std::uint64_t sleeps_waited = 0;  // preempted time in halts in which the vCPU slept
+    std::uint64_t to_user = 0;        // cost of exits to the VMM
+    // Sleeps in halts that a timer ended, the time from there to the vCPU's next sleep, and the end
+    // of the last sleep if a timer ended it.
+    std::uint64_t timers = 0, timers_ns = 0;
+    std::optional<Timestamp> by_timer;
     // Cost of exits without a device; of faults without an address.
     std::uint64_t unnamed = 0, unnamed_faults = 0;
   };
@@ -111,7 +118,8 @@ class AdviceSink : public SpanSink {
   void find_exits(Found& found) const;
   void find_waits(Found& found) const;
   void find_halts(Found& found) const;
-  static void find_ticks(Found& found);
+  void find_line(Found& found, const HostThread& loop) const;
+  void find_of_host(Found& found) const;
   void find_missing(Found& found) const;
 
   ThreadTable<Thread> threads_;

@@ -53,12 +53,21 @@ constexpr std::array<Remedy, kRemedies> kTable = {{
      "echo OTHER-CPUS > /proc/irq/NUMBER/smp_affinity_list", "the other CPUs serve them"},
     {kNone, "iothread", "a disk's requests that wait for a thread of QEMU",
      "QEMU: -object iothread,id=io0 -device virtio-blk-pci,drive=ID,iothread=io0",
-     "a thread more, which needs a CPU"},
+     "a thread more, which needs a CPU; it takes what the main loop took"},
     {kPolling, "polling", "the way to sleep and back in short halts", "",
      "CPU time of the host, in which the vCPU polls"},
     {kRuns, "ticks", "an interrupt line that the main loop sets and never raises",
      "QEMU: -machine hpet=off; where the interrupt controllers are QEMU's: kernel-irqchip=on",
      "the guest needs a driver of its local APIC's timer"},
+    {kBound, "timer-line", "a timer's interrupt line that the main loop raises",
+     "guest: timers of its local APIC; QEMU: -machine hpet=off,kernel-irqchip=on",
+     "the other timer takes CPU time too"},
+    {kPolls, "halt-polls", "polls in halts", "echo 0 > /sys/module/kvm/parameters/halt_poll_ns",
+     "a halt that a poll ended takes a sleep and a wake-up"},
+    {kBound, "iothread-polls", "IOThreads, which poll",
+     "QEMU: -object iothread,id=ID,poll-max-ns=0", "a request waits for the thread's wake-up"},
+    {kBound, "wakeups", "timers that wake idle vCPUs",
+     "guest: no ticks while it is idle (nohz=on), fewer timers of its programs", ""},
     {kNone, "timers", "timers that the guest sets",
      "guest: fewer timers (nohz=on, nohz_full=CPUS, a kernel with a lower CONFIG_HZ)", ""},
     {kNone, "apic", "the local APIC's registers",
@@ -127,6 +136,11 @@ std::string_view assumption_of(AdviceModel model) {
     case kRuns:
       return "the main loop does nothing else in the runs in which it sets the line, and at most a "
              "tenth of their time stays";
+    case kPolls:
+      return "a poll after which the thread slept all the same saves at least nine tenths of its "
+             "time, one that ended a halt at most all of it";
+    case kBound:
+      return "what takes its place takes CPU time too: this is the most, and may be far from it";
     case kPolling:
       return "the replay of --halt, for both ways in which kernels shrink the interval, and that "
              "no other thread wants the CPU meanwhile";

@@ -18,6 +18,8 @@ enum class AdviceModel : std::uint8_t {
   kWaits,    // the waits for a culprit go
   kPolling,  // halts are replayed
   kRuns,     // the runs of a thread in which it did nothing else go: CPU time of the host
+  kPolls,    // polls in halts go: CPU time of the host
+  kBound,    // CPU time of the host goes, and it is not known what takes its place
   kNone,     // no model is validated: no figure
 };
 
@@ -46,6 +48,10 @@ enum class RemedyId : std::uint8_t {
   kIothread,
   kPolling,
   kTicks,
+  kTimerLine,
+  kHaltPolls,
+  kIothreadPolls,
+  kWakeups,
   kTimers,
   kApic,
   kCpuid,

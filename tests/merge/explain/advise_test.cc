@@ -36,6 +36,9 @@ class AdviceTest : public testing::Test {
          entry(now_ + 10 + by_other));
     now_ += 10 + by_other;
   }
+  static Event line(std::uint64_t at, bool raises) {
+    return make(at, 0, kOtherThread, KvmIrq{IrqStep::kLine, raises, 0, kNoVector, kNoVcpu});
+  }
   void guest(std::uint64_t ns) { now_ += ns; }
 
   Advice advice() {
@@ -278,6 +281,44 @@ TEST_F(AdviceTest, PollingSavesTheWaitForTheCpuAndAtMostTheWholeWakeUp) {
   // The wait is another thread's doing as well.
   ASSERT_THAT(told(found.rows), ElementsAre("polling 24300 45000", "cpus 27000 30000"));
   EXPECT_EQ(found.rows[0].change, "echo 50000 > /sys/module/kvm/parameters/halt_poll_ns");
+}
+
+// The main loop, thread kOtherThread, runs for 100 ten times and sets the line each time.
+TEST_F(AdviceTest, OfATimersLineThatTheMainLoopRaisesOnlyTheMostIsTold) {
+  for (const bool raises : {false, true}) {
+    events_ = {make(now_, 0, kOtherThread, NewThread{kVcpu0, true}), entry(now_)};
+    for (int i = 0; i < 10; ++i) {
+      guest(100);
+      play(exit(now_, kSvmHlt), switch_out(now_ + 10, false), line(now_ + 20, raises),
+           line(now_ + 30, false), switch_in(now_ + 110), entry(now_ + 120));
+      now_ += 120;
+    }
+    const std::vector<AdviceRow> found = advice().of_host;
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(remedy_of(found[0].id).id, raises ? "timer-line" : "ticks");
+    EXPECT_EQ(found[0].host_low_ns, raises ? 0u : 900u);
+    EXPECT_EQ(found[0].host_high_ns, 1050u);
+    EXPECT_EQ(host_text(found[0]).starts_with("at most "), raises);
+  }
+}
+
+TEST_F(AdviceTest, APollBeforeASleepIsSavedAndOneThatEndedTheHaltAtMost) {
+  events_ = {make(now_, 0, kOtherThread, NewThread{kVcpu0, true}), entry(now_)};
+  for (int i = 0; i < 10; ++i) {
+    guest(1000);
+    // It polls for 100, and then sleeps; after the next halt it polls for 50 with success.
+    play(exit(now_, kSvmHlt), switch_out(now_ + 100, false), wake(now_ + 900),
+         switch_in(now_ + 910), make(now_ + 920, 0, kVcpu0, KvmHaltPoll{100, 100, 0}),
+         make(now_ + 920, 0, kVcpu0, KvmVcpuWakeup{920, true, true}), entry(now_ + 930),
+         exit(now_ + 1000, kSvmHlt), make(now_ + 1050, 0, kVcpu0, KvmHaltPoll{100, 100, 0}),
+         make(now_ + 1050, 0, kVcpu0, KvmVcpuWakeup{50, false, true}), entry(now_ + 1060));
+    now_ += 1060;
+  }
+  const std::vector<AdviceRow> found = advice().of_host;
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(remedy_of(found[0].id).id, "halt-polls");
+  EXPECT_EQ(found[0].host_low_ns, 900u);
+  EXPECT_EQ(found[0].host_high_ns, 1500u);
 }
 
 }  // namespace

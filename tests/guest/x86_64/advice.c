@@ -7,6 +7,7 @@
 //   s  writes 16 bytes to the serial port         d  writes 16 bytes to the debug port
 //   f  touches another 4 KiB of memory            i  halts for 30 us (local APIC's timer)
 //   n  notifies a virtio device's first queue, which is empty
+//   j  halts for 60 us, and in each sixth round for 2 ms
 //
 // It ends through isa-debug-exit at 0x501.
 #include "known_work.h"
@@ -62,7 +63,7 @@ static uintptr_t notify_area(void) {
 static uintptr_t notify;
 
 static uint64_t beside(char what, uint32_t round) {
-  enum { kBytes = 16, kHalt = 30000, kPage = 4096 };
+  enum { kBytes = 16, kHalt = 30000, kShort = 60000, kLong = 2000000, kPage = 4096 };
   switch (what) {
     case 'r':
       outb(kRtcIndex, 0);
@@ -82,7 +83,8 @@ static uint64_t beside(char what, uint32_t round) {
       *(volatile uint16_t*)notify = 0;
       return 0;
     case 'i':
-      *apic(0x380) = kHalt;
+    case 'j':
+      *apic(0x380) = what == 'i' ? kHalt : round % 6 == 0 ? kLong : kShort;
       __asm__ volatile("sti; hlt; cli" : : : "memory");
       return 0;
     default:
@@ -96,7 +98,7 @@ void kmain(const uint8_t* start_info) {
   const char what = *text++;
   const uint32_t rounds = number(&text), steps = number(&text);
   uint64_t sum = 0;
-  if (what == 'i') timer_setup(on_timer);
+  if (what == 'i' || what == 'j') timer_setup(on_timer);
   if (what == 'n' && (notify = notify_area()) == 0) return;
   for (uint32_t i = 0; i < rounds; ++i) sum += compute(i, steps) + beside(what, i);
   sink = sum;

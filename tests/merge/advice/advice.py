@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What trapline advise predicted of a change, beside what the change gained.
 
-  advice.py TRAPLINE FOLDER predict     writes FOLDER/predictions.json from FOLDER/before
-  advice.py TRAPLINE FOLDER             holds FOLDER/after to it
+  advice.py TRAPLINE FOLDER predict NAME...   adds to FOLDER/predictions.json from FOLDER/before
+  advice.py TRAPLINE FOLDER                   holds FOLDER/after to it
 
-A gain is 1 - busy time after / busy time before, of the same work of the guest; of `ticks`, where the guest does
-nothing, the host's CPUs that the VM takes less. predictions.json is committed
+A gain is 1 - busy time after / busy time before, of the same work of the guest; of OF_HOST the
+host's CPUs that the VM takes less. Of BOUNDS only the most is predicted; `iothread` is predicted to gain
+nothing, by a tenth of what the main loop takes more or less. predictions.json is committed
 before the changed machine is recorded, and stays as it was then; the gains that lie outside are in MISSED. Today's
 intervals hold them all: what missed was mended, or has no figure any more. The recordings none-* have nothing to
 gain: they get no advice.
@@ -22,8 +23,10 @@ import version_2  # noqa: E402
 # The advice that the experiment follows; of two VMs both rows of it.
 EXPERIMENTS = {"rtc": "rtc", "hpet": "hpet", "pm-timer": "pm-timer", "serial": "serial", "debug-port": "debug-port",
                "pages": "pages", "polling": "polling", "cpus-hog": "cpus", "cpus-vm": "cpus", "quota": "quota",
-               "notify": "notify", "ticks": "ticks"}
-OF_HOST = {"ticks"}  # the gain is CPU time of the host, in CPUs
+               "notify": "notify", "ticks": "ticks", "timer-line": "timer-line", "halt-polls": "halt-polls",
+               "poll-max-ns": "iothread-polls", "guest-tick": "wakeups", "iothread": None}
+OF_HOST = {"ticks", "timer-line", "halt-polls", "poll-max-ns", "guest-tick", "iothread"}  # CPU time of the host, in CPUs
+BOUNDS = {"timer-line", "poll-max-ns", "guest-tick"}
 MISSED = {"linux-6.1": {"pages", "polling"}, "linux-6.12": {"notify", "ticks"}}
 WITHDRAWN = {"notify"}
 WIDEST = 2
@@ -47,6 +50,10 @@ def paths_of(folder, name):
 
 
 def predicted(trapline, folder, name):
+    if EXPERIMENTS[name] is None:
+        path, = paths_of(folder / "before", name)
+        tenth = round(host_cpus(trapline, path, "main loop") / 10, 4)
+        return [-tenth, tenth]
     if name in OF_HOST:
         path, = paths_of(folder / "before", name)
         report = json.loads(run(trapline, "advise", path))
@@ -58,14 +65,24 @@ def predicted(trapline, folder, name):
     return [round(sum(row[edge] for row in rows) / len(advice), 4) for edge in ("gain_low", "gain_high")]
 
 
-def host_cpus(trapline, path):
-    return sum(row["cpus"] for row in json.loads(run(trapline, "report", path, "--host-cpu"))["tables"]["host_cpu"]["rows"])
+def host_ns(trapline, path, role=None):
+    """(CPU time of the VM's threads, the recording's length)"""
+    report = json.loads(run(trapline, "report", path, "--host-cpu"))
+    interval = report["head"]["interval"]["end_ns"] - report["head"]["interval"]["start_ns"]
+    return sum(thread["ns"] for vm in report["tables"]["host_cpu"]["rows"] for thread in vm["threads"]["rows"]
+               if thread["part"] is None and role in (None, thread["role"])), interval
+
+
+def host_cpus(trapline, path, role=None):
+    ns, interval = host_ns(trapline, path, role)
+    return ns / interval
 
 
 def gain_of(trapline, folder, name):
     if name in OF_HOST:
-        before, after = (host_cpus(trapline, folder / phase / name) for phase in ("before", "after"))
-        return before - after
+        (before, interval), (after, other) = (host_ns(trapline, *paths_of(folder / phase, name)) for phase in ("before", "after"))
+        # A guest with work to do does the same in either; one without has the same time.
+        return (before - after) / interval if name == "halt-polls" else before / interval - after / other
     before, after = (busy_ns(trapline, paths_of(folder / phase, name)) for phase in ("before", "after"))
     return 1 - after / before
 
@@ -79,9 +96,9 @@ def busy_ns(trapline, paths):
 def main():
     trapline, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     file = folder / "predictions.json"
-    if sys.argv[3:] == ["predict"]:
-        names = [name for name in EXPERIMENTS if paths_of(folder / "before", name)]
-        predictions = {name: predicted(trapline, folder, name) for name in names}
+    if sys.argv[3:4] == ["predict"]:
+        predictions = json.loads(file.read_text(encoding="utf-8"))
+        predictions |= {name: predicted(trapline, folder, name) for name in sys.argv[4:]}
         file.write_text(json.dumps(predictions, indent=1) + "\n", encoding="utf-8")
         return
     wrong, missed = [], set()
@@ -93,7 +110,10 @@ def main():
         print(f"{name:12} predicted {low:7.2%} to {high:7.2%}, measured {gain:7.2%}, "
               f"today {today[0]:7.2%} to {today[1]:7.2%}{'   MISSED' if name in missed else ''}")
         for edges in [[low, high], *([] if name in WITHDRAWN else [today])]:
-            if not 0 < edges[0] <= edges[1] <= WIDEST * edges[0] + 2e-4:
+            if name in BOUNDS or EXPERIMENTS[name] is None:
+                if not edges[0] <= 0 < edges[1]:
+                    wrong.append(f"{name}: {edges} is no bound")
+            elif not 0 < edges[0] <= edges[1] <= WIDEST * edges[0] + 2e-4:
                 wrong.append(f"{name}: {edges} is no interval, or wider than a factor of {WIDEST}")
         if not today[0] <= gain <= today[1] and name not in WITHDRAWN:
             wrong.append(f"{name}: the gain lies outside of today's interval")

@@ -53,7 +53,7 @@ constexpr std::array<Remedy, kRemedies> kTable = {{
      "echo OTHER-CPUS > /proc/irq/NUMBER/smp_affinity_list", "the other CPUs serve them"},
     {kNone, "iothread", "a disk's requests that wait for a thread of QEMU",
      "QEMU: -object iothread,id=io0 -device virtio-blk-pci,drive=ID,iothread=io0",
-     "a thread more, which needs a CPU; it takes what the main loop took"},
+     "a thread more, which needs a CPU"},
     {kPolling, "polling", "the way to sleep and back in short halts", "",
      "CPU time of the host, in which the vCPU polls"},
     {kRuns, "ticks", "an interrupt line that the main loop sets and never raises",

@@ -5,11 +5,10 @@
   advice.py TRAPLINE FOLDER                   holds FOLDER/after to it
 
 A gain is 1 - busy time after / busy time before, of the same work of the guest; of OF_HOST the
-host's CPUs that the VM takes less. Of BOUNDS only the most is predicted; `iothread` is predicted to gain
-nothing, by a tenth of what the main loop takes more or less. predictions.json is committed
-before the changed machine is recorded, and stays as it was then; the gains that lie outside are in MISSED. Today's
-intervals hold them all: what missed was mended, or has no figure any more. The recordings none-* have nothing to
-gain: they get no advice.
+host's CPUs that the VM takes less. Of some of these only the most is predicted; of `iothread` nothing, give or take a
+tenth of what the main loop takes: it gained more. predictions.json is committed before the changed machine is recorded,
+and stays as it was then; the gains that lie outside are in MISSED. Today's intervals hold them all: what missed was
+mended, or has no figure any more. The recordings none-* have nothing to gain: they get no advice.
 """
 import json
 import pathlib
@@ -24,11 +23,10 @@ import version_2  # noqa: E402
 EXPERIMENTS = {"rtc": "rtc", "hpet": "hpet", "pm-timer": "pm-timer", "serial": "serial", "debug-port": "debug-port",
                "pages": "pages", "polling": "polling", "cpus-hog": "cpus", "cpus-vm": "cpus", "quota": "quota",
                "notify": "notify", "ticks": "ticks", "timer-line": "timer-line", "halt-polls": "halt-polls",
-               "poll-max-ns": "iothread-polls", "guest-tick": "wakeups", "iothread": None}
+               "poll-max-ns": "iothread-polls", "guest-tick": "wakeups", "iothread": "iothread"}
 OF_HOST = {"ticks", "timer-line", "halt-polls", "poll-max-ns", "guest-tick", "iothread"}  # CPU time of the host, in CPUs
-BOUNDS = {"timer-line", "poll-max-ns", "guest-tick"}
-MISSED = {"linux-6.1": {"pages", "polling"}, "linux-6.12": {"notify", "ticks"}}
-WITHDRAWN = {"notify"}
+MISSED = {"linux-6.1": {"pages", "polling", "iothread"}, "linux-6.12": {"notify", "ticks", "iothread"}}
+WITHDRAWN = {"notify", "iothread"}
 WIDEST = 2
 
 
@@ -50,11 +48,7 @@ def paths_of(folder, name):
 
 
 def predicted(trapline, folder, name):
-    if EXPERIMENTS[name] is None:
-        path, = paths_of(folder / "before", name)
-        tenth = round(host_cpus(trapline, path, "main loop") / 10, 4)
-        return [-tenth, tenth]
-    if name in OF_HOST:
+    if name in OF_HOST - WITHDRAWN:
         path, = paths_of(folder / "before", name)
         report = json.loads(run(trapline, "advise", path))
         row, = (row for row in report["tables"]["advice"]["rows"] if row["id"] == EXPERIMENTS[name])
@@ -65,17 +59,12 @@ def predicted(trapline, folder, name):
     return [round(sum(row[edge] for row in rows) / len(advice), 4) for edge in ("gain_low", "gain_high")]
 
 
-def host_ns(trapline, path, role=None):
+def host_ns(trapline, path):
     """(CPU time of the VM's threads, the recording's length)"""
     report = json.loads(run(trapline, "report", path, "--host-cpu"))
     interval = report["head"]["interval"]["end_ns"] - report["head"]["interval"]["start_ns"]
     return sum(thread["ns"] for vm in report["tables"]["host_cpu"]["rows"] for thread in vm["threads"]["rows"]
-               if thread["part"] is None and role in (None, thread["role"])), interval
-
-
-def host_cpus(trapline, path, role=None):
-    ns, interval = host_ns(trapline, path, role)
-    return ns / interval
+               if thread["part"] is None), interval
 
 
 def gain_of(trapline, folder, name):
@@ -110,10 +99,8 @@ def main():
         print(f"{name:12} predicted {low:7.2%} to {high:7.2%}, measured {gain:7.2%}, "
               f"today {today[0]:7.2%} to {today[1]:7.2%}{'   MISSED' if name in missed else ''}")
         for edges in [[low, high], *([] if name in WITHDRAWN else [today])]:
-            if name in BOUNDS or EXPERIMENTS[name] is None:
-                if not edges[0] <= 0 < edges[1]:
-                    wrong.append(f"{name}: {edges} is no bound")
-            elif not 0 < edges[0] <= edges[1] <= WIDEST * edges[0] + 2e-4:
+            is_bound = name in OF_HOST and edges[0] <= 0 < edges[1]
+            if not is_bound and not 0 < edges[0] <= edges[1] <= WIDEST * edges[0] + 2e-4:
                 wrong.append(f"{name}: {edges} is no interval, or wider than a factor of {WIDEST}")
         if not today[0] <= gain <= today[1] and name not in WITHDRAWN:
             wrong.append(f"{name}: the gain lies outside of today's interval")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The causes of planted page faults are those of the guest's own order: which page it reads and writes when.
 
-  planted_faults.py TRAPLINE FOLDER NAME...    sessions that tests/data/record/pages made
+  planted_faults.py TRAPLINE FOLDER NAME...    sessions that tests/data/record/pages made, arm64-*: recordings
 
-The guest goes through its pages, from 16 MiB on. Of pages-ballooned, whose guest is a Linux, pages.txt has those that its
+The guest goes through its pages, from 16 MiB of its memory on. Of pages-ballooned, whose guest is a Linux, pages.txt has those that its
 balloon took after began.txt, and pagemap (/proc/PID/pagemap of the guest's memory) says which of them were there until then.
 """
 import struct
@@ -28,16 +28,29 @@ ANEW = {
     "pages-logged": [("first-touch", None), ("write-protected", None)],
     "pages-ballooned": [("removed", "qemu-system-x86"), ("first-touch", None)],
 }
-REPEATED = {"pages-logged": 600}  # at least so many of them
+ARM64 = {
+    "arm64-touched": [("first-touch", None)],
+    "arm64-copied": [("was-there", None), ("copy", None), ("copy", None)],
+    "arm64-served": [("userfaultfd", "plant-uffd")],
+    "arm64-file": [("file", None)],
+    "arm64-logged": [("first-touch", None), ("write-protected", None)],
+}
+ALL = CHECKS | ANEW | ARM64
+FIRST_ARM64 = 0x40000000 + FIRST  # its memory begins at 1 GiB
+REPEATED = {"pages-logged": 600, "arm64-logged": 600}  # at least so many of them
 HUGE = {"pages-huge": 200}        # pages of 2 MiB
+
+
+def first(name):
+    return FIRST_ARM64 if name in ARM64 else FIRST
 
 
 def planted(name, rows):
     """Each planted fault with what it is."""
-    expected = (CHECKS | ANEW)[name]
+    expected = ALL[name]
     size, pages = (LARGE, HUGE[name]) if name in HUGE else (PAGE, PAGES)
     for i in range(pages):
-        of_page = [row for row in rows if row["address"] is not None and row["address"] // size == FIRST // size + i]
+        of_page = [row for row in rows if row["address"] is not None and row["address"] // size == first(name) // size + i]
         wanted = expected + expected[-1:] * (len(of_page) - len(expected) if name in REPEATED else 0)
         yield from zip(of_page, wanted)
 
@@ -55,7 +68,7 @@ def ballooned(path, rows):
 
 
 def check(trapline, folder, name):
-    path = Path(folder) / name
+    path = Path(folder) / name / ("trace.dat" if name in ARM64 else "")
     rows = fault_oracle.rows_of(trapline, path)
     faults = list(ballooned(path, rows) if name == "pages-ballooned" else planted(name, rows))
     right = wrong = time = right_time = wrong_time = 0
@@ -66,10 +79,10 @@ def check(trapline, folder, name):
         right_time, wrong_time = right_time + fits * row["total_ns"], wrong_time + errs * row["total_ns"]
     if name != "pages-ballooned":
         size, pages = (LARGE, HUGE[name]) if name in HUGE else (PAGE, PAGES)
-        whole = [row for row in fault_oracle.rows_of(trapline, path, "working-set") if row["address"] == FIRST]
+        whole = [row for row in fault_oracle.rows_of(trapline, path, "working-set") if row["address"] == first(name)]
         if [(row["length"], row["faults"]) for row in whole] != [(pages * size, pages)]:
             yield f"{name}: the guest's pages are no single range of the working set: {whole}"
-    known = LEAST_BALLOONED if name == "pages-ballooned" else REPEATED.get(name, HUGE.get(name, PAGES) * len((CHECKS | ANEW)[name]))
+    known = LEAST_BALLOONED if name == "pages-ballooned" else REPEATED.get(name, HUGE.get(name, PAGES) * len(ALL[name]))
     print(f"{name}: {right} of {len(faults)} faults have the planted cause, {wrong} another one; of their time "
           f"{right_time / max(time, 1):.2%}, {wrong_time / max(time, 1):.2%}")
     known = max(known, len(faults))

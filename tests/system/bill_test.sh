@@ -39,6 +39,16 @@ each_planted_fault_has_its_cause() {
   python3 "$tests/merge/planted_faults.py" "$trapline" "$work/out" "${names[@]}" || fail "see above"
 }
 
+each_fault_planted_on_arm64_has_its_cause() {
+  local thing names=(arm64-touched arm64-copied arm64-served arm64-file arm64-logged)
+  for thing in qemu10 kernel-arm64 box-arm64; do fetched "$thing" >/dev/null; done
+  run "$scripts/kvm-box" --arch arm64 --out "$work/out" --still 120 --timeout 500 --env "RECORDINGS=${names[*]}" \
+    --file "$TRAPLINE_BINARY_DIR/tests/guest/planted-guest-arm64.elf" --file "$TRAPLINE_BINARY_DIR/tests/guest/plant-pages-arm64.so" \
+    --qemu-arg -drive --qemu-arg driver=null-co,size=128M,read-zeroes=on,if=virtio "$tests/data/record/pages"
+  expect_equal "exit status of the box" 0 "$status"
+  python3 "$tests/merge/planted_faults.py" "$trapline" "$work/out" "${names[@]}" || fail "see above"
+}
+
 so_it_is_on_arm64() {
   recorded arm64
   python3 "$tests/merge/planted_bill.py" "$trapline" "$work/out/bill.dat" vhost || fail "see above"

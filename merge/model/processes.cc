@@ -50,6 +50,18 @@ std::vector<const CpuQuota*> CpuQuotas::of(ThreadId thread) const {
   return quotas;
 }
 
+std::string Processes::slot_of(ThreadId vm, std::uint64_t first, std::uint64_t last) const {
+  const auto found = slots_.find(vm);
+  if (found == slots_.end()) return {};
+  const Slot* is = nullptr;
+  for (const Slot& slot : found->second) {
+    if (slot.last < first || slot.first > last) continue;
+    if (is != nullptr && is->name != slot.name) return {};
+    is = &slot;
+  }
+  return is == nullptr ? std::string() : is->name;
+}
+
 std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads, const Processes& processes) {
   std::vector<Vm> vms(threads.size());
   std::vector<std::size_t> order(threads.size());

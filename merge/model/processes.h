@@ -89,6 +89,15 @@ class Processes {
   // Sets the recorder's process. The recorder leaves out the switches among its own threads.
   void set_recorder(ThreadId process) { recorder_ = process; }
   [[nodiscard]] const std::optional<ThreadId>& recorder() const { return recorder_; }
+  // Sets the VM's memory slots before the recording and after it; without a name if only then.
+  struct Slot {
+    std::uint64_t first = 0, last = 0;
+    std::string name;
+  };
+  void set_slots(ThreadId process, std::vector<Slot> slots) { slots_[process] = std::move(slots); }
+  // Returns the name of all memory slots that have some of these addresses; empty: not known, or
+  // their names differ.
+  [[nodiscard]] std::string slot_of(ThreadId vm, std::uint64_t first, std::uint64_t last) const;
   // Sets how long the kernel says that the thread ran while it was recorded (schedstat).
   void set_counted(ThreadId thread, std::uint64_t ns) { counted_[thread] = ns; }
   [[nodiscard]] std::optional<std::uint64_t> counted(ThreadId thread) const {
@@ -110,6 +119,7 @@ class Processes {
     if (other.selected_) selected_ = other.selected_;
     if (other.recorder_) recorder_ = other.recorder_;
     counted_.insert(other.counted_.begin(), other.counted_.end());
+    slots_.insert(other.slots_.begin(), other.slots_.end());
     if (other.irq_time_apart_) irq_time_apart_ = other.irq_time_apart_;
   }
   // Returns the thread's process, or `otherwise` if it is not known.
@@ -134,6 +144,7 @@ class Processes {
   CpuQuotas quotas_;
   std::optional<ThreadId> selected_, recorder_;
   std::map<ThreadId, std::uint64_t> counted_;
+  std::map<ThreadId, std::vector<Slot>> slots_;
   std::optional<bool> irq_time_apart_;
 };
 

@@ -233,6 +233,7 @@ Result<void> RecordingRun::start() {
   }
   others_.emplace(*instance_, events_, options_.clock);
   if (!flight_) counts_.begin(names_.threads.threads());
+  note_edge();
   // A QEMU that we start gets the instance as an option, so it needs no copy of the top level.
   if (auto on = instance_->switch_on(!target_.qemu); !on) return on;
   others_->accept();
@@ -403,6 +404,11 @@ bool RecordingRun::look_at_threads(bool at_others) {
   const bool new_threads = names_.threads.update();
   if (!flight_) cgroups_.update(names_.threads.threads());
   return names_.vms.update(names_.threads.threads()) || new_threads;
+}
+
+void RecordingRun::note_edge() {
+  if (!options_.events.faults || flight_) return;
+  session_.edges.push_back(edge_now(names_.threads.threads(), options_.monitor.get()));
 }
 
 // Fills in the threads, VMs, cgroups and sync records known so far.
@@ -597,6 +603,7 @@ void RecordingRun::stop_tracing() {
   ended_ = read_clock(ClockId::kMono);
   if (flight_) return;
   counts_.end(names_.threads.threads());
+  note_edge();
   (void)look_at_threads();
   take_last();
   // Data that cannot be synced now is cut off, like data that failed before.

@@ -68,6 +68,7 @@ class RecordingRun {
   void note_pages();
   [[nodiscard]] bool look_at_threads(bool at_others = true);
   [[nodiscard]] bool look_at_instance();
+  void note_edge();
   void describe(SessionJson& session) const;
   [[nodiscard]] static std::string cmdlines(const ThreadTable& threads);
   void warn(const std::string& sentence);

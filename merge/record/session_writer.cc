@@ -5,6 +5,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <set>
+
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "merge/session/finish.h"
@@ -30,6 +32,55 @@ std::vector<std::string> swaps() {
 }
 
 }  // namespace
+
+std::vector<SessionSlot> slots_in(const std::vector<std::string>& lines) {
+  constexpr std::string_view kIsSlot = " KVM", kName = "): ", kOffset = " @";
+  std::vector<SessionSlot> slots;
+  bool is_memory = false;
+  for (const std::string& line : lines) {
+    if (line.starts_with("FlatView #")) is_memory = false;
+    is_memory |= line.starts_with("AS \"memory\",");
+    SessionSlot slot;
+    std::string_view rest = line;
+    if (!is_memory || !line.ends_with(kIsSlot) || !take_number_to(rest, slot.first, '-', 16) ||
+        !take_number_to(rest, slot.last, ' ', 16) || slot.last < slot.first)
+      continue;
+    const std::size_t name = rest.find(kName);
+    if (name == rest.npos || slots.size() >= kMostSlots) continue;
+    rest = rest.substr(name + kName.size());
+    rest.remove_suffix(kIsSlot.size());
+    slot.name = printable(rest.substr(0, rest.rfind(kOffset)));
+    slots.push_back(std::move(slot));
+  }
+  return slots;
+}
+
+SessionEdge edge_now(const std::map<pid_t, Thread>& threads, QemuMonitor* monitor) {
+  SessionEdge edge;
+  edge.huge_pages = trimmed(read_text("/sys/kernel/mm/transparent_hugepage/enabled").value_or(""));
+  edge.same_pages = trimmed(read_text("/sys/kernel/mm/ksm/run").value_or(""));
+  edge.swaps = swaps();
+  std::set<pid_t> processes;
+  for (const auto& [tid, thread] : threads) processes.insert(thread.pid);
+  for (const pid_t pid : processes) {
+    const auto status = read_text(fmt::format("/proc/{}/status", pid));
+    if (!status) continue;
+    SessionMemory& of = edge.memory.emplace_back(SessionMemory{.pid = pid});
+    for (std::string_view rest = *status; !rest.empty();) {
+      const std::string_view line = take_line(rest);
+      for (const auto& [key, to] :
+           {std::pair("RssAnon:", &of.anonymous), std::pair("RssFile:", &of.file),
+            std::pair("RssShmem:", &of.shared), std::pair("VmSwap:", &of.swapped)}) {
+        if (!line.starts_with(key)) continue;
+        std::string_view number = trimmed(line.substr(line.find(':') + 1));
+        (void)take_number(number, *to);
+      }
+    }
+  }
+  if (monitor != nullptr)
+    edge.slots = slots_in(monitor->human("info mtree -f").value_or(std::vector<std::string>()));
+  return edge;
+}
 
 SessionJson new_session(const std::string& version, const std::string& clock) {
   utsname name{};

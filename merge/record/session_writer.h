@@ -8,14 +8,17 @@
 // trapline record --finish can complete.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "backend_ftrace/events/qemu_monitor.h"
 #include "merge/record/page_files.h"
 #include "merge/record/page_ring.h"
+#include "merge/record/threads.h"
 #include "merge/session/session_folder.h"
 #include "merge/session/session_json.h"
 
@@ -23,6 +26,12 @@ namespace trapline::record {
 
 // Returns a new session's facts about this host and process; trace.dat is on `clock`.
 [[nodiscard]] SessionJson new_session(const std::string& version, const std::string& clock);
+
+// Returns the memory slots in what QEMU's `info mtree -f` prints, without those that are damaged;
+// none beyond kMostSlots.
+[[nodiscard]] std::vector<SessionSlot> slots_in(const std::vector<std::string>& lines);
+// Returns what decides on page faults now. `monitor`: of a QEMU, or nullptr.
+[[nodiscard]] SessionEdge edge_now(const std::map<pid_t, Thread>& threads, QemuMonitor* monitor);
 
 // Returns an Error if the recording's files were removed, since further data would have no name.
 [[nodiscard]] Result<void> check_presence(const Folder& folder);

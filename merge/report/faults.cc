@@ -65,6 +65,7 @@ struct FaultRow : VcpuId {
   PageFault::Why why{};  // in rows by cause
   std::string by{}, how{};
   std::uint64_t address = 0;  // in rows by region
+  std::string slot{};         // the same
   std::uint64_t whole = 0;
 };
 
@@ -215,6 +216,7 @@ class FaultTable : public TableSink {
           table.add({"vm"}, &Row::vm);
           table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
           table.add({"address"}, &Row::address);
+          table.add({"slot"}, [](const Row& row) { return text_or_null(row.slot); });
         },
         top_ == 0 ? kTop : top_);
     Table& by_vcpu = add("fault_vcpus", vcpus(names), "page faults of",
@@ -246,7 +248,9 @@ class FaultTable : public TableSink {
     for (const auto& [key, region] : regions_) {
       FaultRow& row = rows.emplace_back(FaultRow{{region.thread, names.vcpus}});
       row.address = key.second << kRegionBits;
-      row.name = fmt::format("{:#x}", row.address);
+      row.slot =
+          names.processes.slot_of(key.first, row.address, row.address + (1u << kRegionBits) - 1);
+      row.name = fmt::format("{:#x}{}{}", row.address, row.slot.empty() ? "" : " ", row.slot);
       if (names.vcpus.several_vms())
         row.name = fmt::format("VM {} {}", names.vcpus.vm(region.thread), row.name);
       row.sum = region.sum;

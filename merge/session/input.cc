@@ -154,6 +154,15 @@ Capabilities read_session(const SessionJson& session, Input& input) {
   const auto enabled = [&session](const KernelEvent& event) {
     return std::ranges::find(session.events, event.full_name) != session.events.end();
   };
+  std::vector<Processes::Slot> slots;
+  for (std::size_t i = 0; session.edges.size() == 2 && i < 2; ++i) {
+    const std::vector<SessionSlot>& others = session.edges[1 - i].slots;
+    for (const SessionSlot& slot : session.edges[i].slots) {
+      const bool stays = std::ranges::find(others, slot) != others.end();
+      slots.push_back({slot.first, slot.last, stays ? printable(slot.name) : std::string()});
+    }
+  }
+  input.processes.set_slots(ThreadId{session.pid}, std::move(slots));
   for (const std::string& device : session.swaps) {
     constexpr unsigned kMinorBits = 20;  // linux/kdev_t.h
     std::uint32_t major = 0, minor = 0;

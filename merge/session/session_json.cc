@@ -127,6 +127,28 @@ struct Fields {
     sync.adjustment = parse_adjustment(adjustment);
     return before && after;
   }
+  static bool of(auto& visit, SessionSlot& slot) {
+    const bool begins = visit("first", slot.first), ends = visit("last", slot.last);
+    visit("name", slot.name);
+    return begins && ends && slot.first <= slot.last;
+  }
+  static bool of(auto& visit, SessionMemory& memory) {
+    const bool is_process = visit("pid", memory.pid);
+    visit("anonymous", memory.anonymous);
+    visit("file", memory.file);
+    visit("shared", memory.shared);
+    visit("swapped", memory.swapped);
+    return is_process;
+  }
+  static bool of(auto& visit, SessionEdge& edge) {
+    visit.known("huge_pages", edge.huge_pages);
+    visit.known("same_pages", edge.same_pages);
+    visit.known("swaps", edge.swaps);
+    visit.known("memory_kb", edge.memory);
+    visit.known("slots", edge.slots);
+    edge.slots.resize(std::min(edge.slots.size(), kMostSlots));
+    return true;
+  }
   static bool of(auto& visit, SessionHost& host) {
     visit("kernel", host.kernel);
     visit("cpus", host.cpus);
@@ -168,6 +190,7 @@ struct Fields {
     visit.known("changes", session.changes);
     visit("events", session.events);
     visit.known("swaps", session.swaps);
+    visit.known("edges", session.edges);
     visit("vms", session.vms);
     visit("threads", session.threads);
     visit("cgroups", session.cgroups);

@@ -113,6 +113,26 @@ struct SessionPart {
 inline constexpr std::array<const char*, 6> kSessionParts{"trace.dat", "perf.data", "uftrace.data",
                                                           "qemu.log",  "trace.bin", "sync.txt"};
 
+inline constexpr std::size_t kMostSlots = 4096;
+// A memory slot of a VM: guest-physical addresses, and the name of QEMU's memory there.
+struct SessionSlot {
+  std::uint64_t first = 0, last = 0;
+  std::string name;
+  bool operator==(const SessionSlot&) const = default;
+};
+// The memory of a VM's process, in KiB.
+struct SessionMemory {
+  std::int32_t pid = 0;
+  std::uint64_t anonymous = 0, file = 0, shared = 0, swapped = 0;
+};
+// What decides on page faults, at the recording's beginning or end.
+struct SessionEdge {
+  std::string huge_pages, same_pages;  // transparent_hugepage/enabled, ksm/run: the kernel's words
+  std::vector<std::string> swaps;      // as SessionJson::swaps
+  std::vector<SessionMemory> memory;
+  std::vector<SessionSlot> slots;  // of the session's `pid`, from QEMU's monitor
+};
+
 struct SessionHost {
   std::string kernel, machine, name;
   std::int64_t cpus = 0;
@@ -146,6 +166,7 @@ struct SessionJson {
   std::vector<SessionChange> changes;
   std::vector<std::string> events;  // "SYSTEM:NAME"
   std::vector<std::string> swaps;   // a device as "MAJOR:MINOR", else "file"
+  std::vector<SessionEdge> edges;   // of --faults: the recording's beginning and end
   std::vector<SessionVm> vms;
   std::vector<SessionThread> threads;
   std::vector<SessionCgroup> cgroups;

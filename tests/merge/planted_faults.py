@@ -6,7 +6,9 @@
 The guest goes through its pages, from 16 MiB of its memory on. Of pages-ballooned, whose guest is a Linux, pages.txt has those that its
 balloon took after began.txt, and pagemap (/proc/PID/pagemap of the guest's memory) says which of them were there until then.
 """
+import json
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -39,6 +41,7 @@ ALL = CHECKS | ANEW | ARM64
 FIRST_ARM64 = 0x40000000 + FIRST  # its memory begins at 1 GiB
 REPEATED = {"pages-logged": 600, "arm64-logged": 600}  # at least so many of them
 HUGE = {"pages-huge": 200}        # pages of 2 MiB
+SLOTS = {"pages-logged": "pc.ram"}  # the memory slot in which they are
 
 
 def first(name):
@@ -82,6 +85,12 @@ def check(trapline, folder, name):
         whole = [row for row in fault_oracle.rows_of(trapline, path, "working-set") if row["address"] == first(name)]
         if [(row["length"], row["faults"]) for row in whole] != [(pages * size, pages)]:
             yield f"{name}: the guest's pages are no single range of the working set: {whole}"
+    if name in SLOTS:
+        text = subprocess.run([trapline, "report", path, "--faults", "--top", "1000", "--format", "json"], check=True,
+                              capture_output=True).stdout
+        regions = [row for row in json.loads(text)["tables"]["fault_regions"]["rows"] if row["address"] == FIRST]
+        if {row["slot"] for row in regions} != {SLOTS[name]}:
+            yield f"{name}: the memory slots of its regions are {[row['slot'] for row in regions]}"
     known = LEAST_BALLOONED if name == "pages-ballooned" else REPEATED.get(name, HUGE.get(name, PAGES) * len(ALL[name]))
     print(f"{name}: {right} of {len(faults)} faults have the planted cause, {wrong} another one; of their time "
           f"{right_time / max(time, 1):.2%}, {wrong_time / max(time, 1):.2%}")

@@ -447,8 +447,8 @@ const ExitSpan* ExitTracker::on_marker(const Event& event, const Marker& marker)
 }
 
 void ExitTracker::on_state_load(const Event& event, const KvmStateLoad& load) {
-  on_user_end(event, UserEnd::kReload);
   if (Thread* thread = threads_.find(event.thread)) set_vcpu(*thread, load.vcpu);
+  on_user_end(event, UserEnd::kReload);
 }
 
 void ExitTracker::on_irq(const Event& event, const KvmIrq& irq) {

@@ -146,11 +146,6 @@ struct OpenExit {
   std::optional<Timestamp> end;
 };
 
-// Returns whether the guest wrote to a port or to a device's memory.
-[[nodiscard]] inline bool is_device_write(const KvmDetail& detail) {
-  return detail.kind <= DetailKind::kMmio && detail.access == Access::kWrite;
-}
-
 // The position of a vCPU's thread after its last event: in the guest, the kernel or user space.
 struct VcpuState {
   enum class Where : std::uint8_t { kUnknown, kGuest, kKernel, kUser };
@@ -273,16 +268,6 @@ class ExitTracker {
   // Returns nullopt for a thread without an event of KVM.
   [[nodiscard]] std::optional<VcpuState> state(ThreadId thread) const;
   [[nodiscard]] std::optional<StateNow> state_now(ThreadId thread) const;
-  // Returns what is known so far of the exit that the thread is in; nullptr if it is in none.
-  [[nodiscard]] const ExitSpan* exit_of(ThreadId thread) const {
-    const Thread* state = threads_.find(thread);
-    return state != nullptr && in_exit(*state) ? &state->span : nullptr;
-  }
-  // Returns the number of the thread's vCPU; kNoVcpu: not known so far.
-  [[nodiscard]] std::int32_t vcpu_of(ThreadId thread) const {
-    const Thread* state = threads_.find(thread);
-    return state == nullptr ? kNoVcpu : state->totals.vcpu;
-  }
   [[nodiscard]] std::vector<OpenExit> open() const;
   [[nodiscard]] std::optional<OpenExit> open(ThreadId thread) const;
   // Returns the guest's run that the last event ended, or nullptr.

@@ -136,21 +136,18 @@ void IrqDeliveries::deliver(const Key& key, Timestamp at, bool posted) {
   pending_.erase(found);
 }
 
-void IrqDeliveries::on_inject(const Event& event, const KvmIrq& irq, ThreadId process,
-                              std::int32_t vcpu) {
+void IrqDeliveries::on_inject(const Event& event, const KvmIrq& irq, ThreadId process) {
   if (!irq.level) return;
   if (irq.vcpu != kNoVcpu) return deliver({process, irq.vcpu, irq.vector}, event.at, true);
-  if (vcpu != kNoVcpu) return deliver({process, vcpu, irq.vector}, event.at);
   Thread* thread = threads_.get(event.thread, kMostThreads);
-  if (thread != nullptr && thread->early.size() < kMostEarly)
-    thread->early.emplace_back(irq.vector, event.at);
+  if (thread == nullptr) return;
+  if (thread->vcpu != kNoVcpu) return deliver({process, thread->vcpu, irq.vector}, event.at);
+  if (thread->early.size() < kMostEarly) thread->early.emplace_back(irq.vector, event.at);
 }
 
-void IrqDeliveries::on_irq(const Event& event, const KvmIrq& irq, ThreadId process,
-                           const ExitTracker& exits) {
-  if (irq.step == IrqStep::kInject)
-    return on_inject(event, irq, process, exits.vcpu_of(event.thread));
+void IrqDeliveries::on_irq(const Event& event, const KvmIrq& irq, ThreadId process) {
   Thread* thread = threads_.find(event.thread);
+  if (irq.step == IrqStep::kInject) return on_inject(event, irq, process);
   if (thread == nullptr || thread->state == Thread::State::kIdle) return;
   const bool raised = thread->state == Thread::State::kRaised;
   switch (irq.step) {
@@ -178,33 +175,40 @@ void IrqDeliveries::on_irq(const Event& event, const KvmIrq& irq, ThreadId proce
   }
 }
 
-void IrqDeliveries::on_entry(const Event& event, ThreadId process, std::int32_t vcpu) {
+void IrqDeliveries::on_entry(const Event& event, const KvmEntry& entry, ThreadId process) {
   on_other(event.thread);
-  Thread* thread = threads_.find(event.thread);
-  if (thread != nullptr && vcpu != kNoVcpu) {
+  Thread* thread = threads_.get(event.thread, kMostThreads);
+  if (thread == nullptr) return;
+  if (entry.vcpu != kNoVcpu) thread->vcpu = entry.vcpu;
+  if (entry.vcpu != kNoVcpu && !thread->early.empty()) {
     for (const auto& [vector, at] : std::exchange(thread->early, {}))
-      deliver({process, vcpu, vector}, at);
+      deliver({process, thread->vcpu, vector}, at);
   }
   if (pending_.empty()) return;
-  for (auto next = pending_.lower_bound({process, vcpu, kSpi});
+  for (auto next = pending_.lower_bound({process, thread->vcpu, kSpi});
        next != pending_.end() && std::get<0>(next->first) == process &&
-       std::get<1>(next->first) == vcpu;
-       next = pending_.lower_bound({process, vcpu, kSpi})) {
+       std::get<1>(next->first) == thread->vcpu;
+       next = pending_.lower_bound({process, thread->vcpu, kSpi})) {
     deliver(next->first, event.at);
   }
 }
 
 std::span<const Delivered> IrqDeliveries::on(const Event& event, ThreadChanges changes,
-                                             ThreadId process, const ExitTracker& exits) {
+                                             ThreadId process) {
   delivered_.clear();
   for (const ThreadChange& change : changes)
     if (change.sleeps()) on_other(change.thread);
   if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) {
-    on_irq(event, *irq, process, exits);
-  } else if (std::holds_alternative<KvmStateLoad>(event.payload)) {
+    on_irq(event, *irq, process);
+  } else if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
+    Thread* thread = threads_.get(event.thread, kMostThreads);
+    if (thread != nullptr && exit->vcpu != kNoVcpu) thread->vcpu = exit->vcpu;
+  } else if (const auto* reload = std::get_if<KvmStateLoad>(&event.payload)) {
     on_other(event.thread);
-  } else if (std::holds_alternative<KvmEntry>(event.payload)) {
-    on_entry(event, process, exits.vcpu_of(event.thread));
+    Thread* thread = threads_.get(event.thread, kMostThreads);
+    if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;
+  } else if (const auto* entry = std::get_if<KvmEntry>(&event.payload)) {
+    on_entry(event, *entry, process);
   }
   return delivered_;
 }
@@ -270,8 +274,7 @@ void IrqTracker::latch(const KvmIrq& irq, const Event& event, ThreadId process) 
   pic_.latch(process, irq.pin, span);
 }
 
-void IrqTracker::on_inject(const KvmIrq& irq, const Event& event, ThreadId process,
-                           std::int32_t vcpu) {
+void IrqTracker::on_inject(const KvmIrq& irq, const Event& event, ThreadId process) {
   if (!irq.level) return;
   if (irq.vcpu != kNoVcpu) {
     inject({process, irq.vcpu, irq.vector}, event.at);
@@ -279,11 +282,11 @@ void IrqTracker::on_inject(const KvmIrq& irq, const Event& event, ThreadId proce
   }
   Entering* thread = entering_.get(event.thread, kMostThreads);
   if (thread == nullptr || thread->injected.size() >= kMostPerEntry) return;
-  if (vcpu == kNoVcpu) {
+  if (thread->vcpu == kNoVcpu) {
     if (thread->early.size() < kMostPerEntry) thread->early.emplace_back(irq, event.at);
     return;
   }
-  const Key key{process, vcpu, irq.vector};
+  const Key key{process, thread->vcpu, irq.vector};
   if (inject(key, event.at)) {
     thread->injected.push_back(key);
   } else if (pic_.inject(process, irq.vector, event)) {
@@ -291,8 +294,7 @@ void IrqTracker::on_inject(const KvmIrq& irq, const Event& event, ThreadId proce
   }
 }
 
-const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadId process,
-                                  const ExitTracker& exits) {
+const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadId process) {
   ++seen_[static_cast<std::size_t>(irq.step)];
   switch (irq.step) {
     case IrqStep::kLine:
@@ -328,7 +330,7 @@ const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadI
     case IrqStep::kPicEnd:
       return pic_.end(process, irq.pin, event.at);
     case IrqStep::kInject:
-      on_inject(irq, event, process, exits.vcpu_of(event.thread));
+      on_inject(irq, event, process);
       return nullptr;
     case IrqStep::kEoi: {
       const auto found = active_.find({process, irq.vcpu, irq.vector});
@@ -341,28 +343,28 @@ const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadI
   return nullptr;
 }
 
-const IrqSpan* IrqTracker::on_entry(const Event& event, const KvmEntry& entry, ThreadId process,
-                                    std::int32_t vcpu) {
-  if (Entering* thread = entering_.find(event.thread)) {
-    if (vcpu != kNoVcpu && !thread->early.empty()) {
-      for (const auto& [irq, at] : std::exchange(thread->early, {})) {
-        Event injection = event;
-        injection.at = at;
-        on_inject(irq, injection, process, vcpu);
-      }
+const IrqSpan* IrqTracker::on_entry(const Event& event, const KvmEntry& entry, ThreadId process) {
+  Entering* thread = entering_.get(event.thread, kMostThreads);
+  if (thread == nullptr) return nullptr;
+  if (entry.vcpu != kNoVcpu) thread->vcpu = entry.vcpu;
+  if (entry.vcpu != kNoVcpu && !thread->early.empty()) {
+    for (const auto& [irq, at] : std::exchange(thread->early, {})) {
+      Event injection = event;
+      injection.at = at;
+      on_inject(irq, injection, process);
     }
-    for (const Key& key : thread->injected) {
-      const auto found = active_.find(key);
-      if (found != active_.end() && !found->second.entered) found->second.entered = event.at;
-    }
-    thread->injected.clear();
-    if (std::exchange(thread->of_pic, false)) pic_.enter(event.thread, event.at);
   }
+  for (const Key& key : thread->injected) {
+    const auto found = active_.find(key);
+    if (found != active_.end() && !found->second.entered) found->second.entered = event.at;
+  }
+  thread->injected.clear();
+  if (std::exchange(thread->of_pic, false)) pic_.enter(event.thread, event.at);
   if (entry.vcpu != kNoVcpu) return nullptr;
   // arm64: the entry takes the vCPU's lowest pending interrupt.
-  const auto found = pending_.lower_bound({process, vcpu, 0});
+  const auto found = pending_.lower_bound({process, thread->vcpu, 0});
   if (found == pending_.end() || std::get<0>(found->first) != process ||
-      std::get<1>(found->first) != vcpu) {
+      std::get<1>(found->first) != thread->vcpu) {
     return nullptr;
   }
   done_ = pending_.extract(found).mapped();
@@ -370,14 +372,19 @@ const IrqSpan* IrqTracker::on_entry(const Event& event, const KvmEntry& entry, T
   return &done_;
 }
 
-const IrqSpan* IrqTracker::on(const Event& event, ThreadChanges changes, ThreadId process,
-                              const ExitTracker& exits) {
-  if (const auto* irq = std::get_if<KvmIrq>(&event.payload))
-    return on_irq(event, *irq, process, exits);
+const IrqSpan* IrqTracker::on(const Event& event, ThreadChanges changes, ThreadId process) {
+  if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) return on_irq(event, *irq, process);
   if (const auto* entry = std::get_if<KvmEntry>(&event.payload))
-    return on_entry(event, *entry, process, exits.vcpu_of(event.thread));
-  if (is_any_of<KvmExit, KvmStateLoad>(event.payload)) {
+    return on_entry(event, *entry, process);
+  if (const auto* exit = std::get_if<KvmExit>(&event.payload); exit != nullptr) {
     if (Raise* raise = raises_.find(event.thread)) raise->open = false;
+    Entering* thread = entering_.get(event.thread, kMostThreads);
+    if (thread != nullptr && exit->vcpu != kNoVcpu) thread->vcpu = exit->vcpu;
+  }
+  if (const auto* reload = std::get_if<KvmStateLoad>(&event.payload); reload != nullptr) {
+    if (Raise* raise = raises_.find(event.thread)) raise->open = false;
+    Entering* thread = entering_.find(event.thread);
+    if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;
   }
   if (are_loss(changes)) {  // lost events may have ended any interrupt
     pending_.clear();

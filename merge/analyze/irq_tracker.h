@@ -20,7 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "merge/analyze/exit_tracker.h"
 #include "merge/analyze/request_spans.h"
 #include "merge/analyze/threads.h"
 #include "merge/model/event.h"
@@ -118,12 +117,12 @@ class IrqDeliveries {
   // Does what on_other() does, but returns the requests that on_other() would drop.
   [[nodiscard]] std::vector<RequestSpan> take(ThreadId thread);
   [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<KvmIrq, KvmStateLoad, KvmEntry>(payload);
+    return is_any_of<KvmIrq, KvmExit, KvmStateLoad, KvmEntry>(payload);
   }
-  // Takes a kernel event for which looks_at() is true, or that changed a thread, after `exits`.
-  // Returns the requests whose interrupts the event injects; valid until the next call.
+  // Takes a kernel event for which looks_at() is true, or that changed a thread. Returns the
+  // requests whose interrupts the event injects; valid until the next call.
   [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadChanges changes,
-                                              ThreadId process, const ExitTracker& exits);
+                                              ThreadId process);
   void on_hole();
 
   // Returns the number of interrupts with another vector or pin than their queue's.
@@ -145,13 +144,14 @@ class IrqDeliveries {
     Queue queue;
     Route route;
     std::vector<RequestSpan> requests;
+    std::int32_t vcpu = kNoVcpu;
     // Injections before any event gave the thread's vCPU; the next kvm_entry gives it.
     std::vector<std::pair<std::uint32_t, Timestamp>> early;
   };
 
-  void on_inject(const Event& event, const KvmIrq& irq, ThreadId process, std::int32_t vcpu);
-  void on_irq(const Event& event, const KvmIrq& irq, ThreadId process, const ExitTracker& exits);
-  void on_entry(const Event& event, ThreadId process, std::int32_t vcpu);
+  void on_inject(const Event& event, const KvmIrq& irq, ThreadId process);
+  void on_irq(const Event& event, const KvmIrq& irq, ThreadId process);
+  void on_entry(const Event& event, const KvmEntry& entry, ThreadId process);
   void raise(Thread& thread, const Route& route);
   void pend(Thread& thread, const Key& key);
   void deliver(const Key& key, Timestamp at, bool posted = false);
@@ -169,11 +169,10 @@ class IrqTracker {
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<KvmIrq, KvmEntry, KvmExit, KvmStateLoad>(payload);
   }
-  // Takes an event for which looks_at() is true, or a loss, after `exits`; `process` is that of the
-  // event's thread, so that interrupts of one VM do not end those of another. Returns the interrupt
-  // that the event completes, or nullptr; valid until the next call.
-  [[nodiscard]] const IrqSpan* on(const Event& event, ThreadChanges changes, ThreadId process,
-                                  const ExitTracker& exits);
+  // Takes an event for which looks_at() is true, or a loss; `process` is that of the event's
+  // thread, so that interrupts of one VM do not end those of another. Returns the interrupt that
+  // the event completes, or nullptr; valid until the next call.
+  [[nodiscard]] const IrqSpan* on(const Event& event, ThreadChanges changes, ThreadId process);
   // Returns the interrupts that were injected and never ended, one by one, then nullptr.
   [[nodiscard]] const IrqSpan* finish();
 
@@ -199,14 +198,13 @@ class IrqTracker {
     bool of_pic = false;        // also one of the PIC
     // Injections before any event gave the thread's vCPU; the next kvm_entry gives it.
     std::vector<std::pair<KvmIrq, Timestamp>> early;
+    std::int32_t vcpu = kNoVcpu;
   };
 
   void latch(const KvmIrq& irq, const Event& event, ThreadId process);
-  void on_inject(const KvmIrq& irq, const Event& event, ThreadId process, std::int32_t vcpu);
-  const IrqSpan* on_irq(const Event& event, const KvmIrq& irq, ThreadId process,
-                        const ExitTracker& exits);
-  const IrqSpan* on_entry(const Event& event, const KvmEntry& entry, ThreadId process,
-                          std::int32_t vcpu);
+  void on_inject(const KvmIrq& irq, const Event& event, ThreadId process);
+  const IrqSpan* on_irq(const Event& event, const KvmIrq& irq, ThreadId process);
+  const IrqSpan* on_entry(const Event& event, const KvmEntry& entry, ThreadId process);
   void pend(const Key& key, const Event& event);
   bool inject(const Key& key, Timestamp at);
 

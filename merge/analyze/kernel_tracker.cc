@@ -183,13 +183,15 @@ void KernelTracker::on(const Event& event, ThreadChanges changes, const ExitTrac
   if (host != nullptr &&
       (host->step == HostStep::kFunctionBegin || host->step == HostStep::kFunctionEnd))
     return on_function(event, *host);
-  const ExitSpan* exit = exits.exit_of(event.thread);
-  Thread* thread =
-      exit == nullptr ? threads_.find(event.thread) : threads_.get(event.thread, kMostThreads);
+  const auto vcpu = exits.state(event.thread);
+  if (!vcpu) return;
+  using Where = VcpuState::Where;
+  Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) return;
-  const bool was_in_exit = std::exchange(thread->in_exit, exit != nullptr);
-  if (exit == nullptr) return;
-  if (!was_in_exit || thread->exit != exit->start) begin(*thread, exit->start);
+  const bool was_in_exit =
+      std::exchange(thread->in_exit, vcpu->where == Where::kKernel || vcpu->where == Where::kUser);
+  if (!thread->in_exit) return;
+  if (!was_in_exit || thread->exit != vcpu->begin) begin(*thread, vcpu->begin);
   const bool leaves = !changes.empty() && changes.front().leaves();
   if (leaves || is_any_of<KvmExit, Marker>(event.payload)) return;
   if (std::holds_alternative<IoctlEnter>(event.payload)) {

@@ -375,21 +375,21 @@ void Pipeline::on_requests(const Event& event) {
   if (const auto* marker = std::get_if<Marker>(&event.payload)) {
     const VmmEvent* vmm = vmm_event();
     if (vmm == nullptr) return;
-    const RequestSpan* ended = requests_->on_marker(event, *marker, vmm->name, process, tracker_);
+    const RequestSpan* ended = requests_->on_marker(event, *marker, vmm->name, process);
     if (ended == nullptr) return;
     for (SpanSink* sink : sinks(SpanClass::kRequests)) sink->request(*ended, *this);
     if (builder_) builder_->on_request(*ended, process, request_names_[ended->spec]);
     return;
   }
   if (!changes_.empty() || vhost_.looks_at(event.payload)) on_vhost(event, process);
-  for (const Delivered& delivered : requests_->on(event, changes_, process, tracker_)) {
+  for (const Delivered& delivered : requests_->on(event, changes_, process)) {
     for (SpanSink* sink : sinks(SpanClass::kRequests)) sink->delivered(delivered, *this);
     if (builder_) builder_->on_delivered(delivered);
   }
 }
 
 void Pipeline::on_vhost(const Event& event, ThreadId process) {
-  vhost_.on(event, changes_, process, processes_, tracker_);
+  vhost_.on(event, changes_, process, processes_);
   const VhostTurn* turn = vhost_.ended();
   if (turn == nullptr) return;
   for (SpanSink* sink : sinks(SpanClass::kRequests)) sink->turn(*turn, *this);
@@ -407,8 +407,7 @@ void Pipeline::on_interrupts(const Event& event) {
   if (worked_for_.on(changes_)) owners_ = {};
   if (!IrqTracker::looks_at(event.payload) && !are_loss(changes_)) return;
   const ThreadId process = owners_of(event.thread).worked_for;
-  if (const IrqSpan* span = interrupts_->on(event, changes_, process, tracker_))
-    tell(*span, process);
+  if (const IrqSpan* span = interrupts_->on(event, changes_, process)) tell(*span, process);
 }
 
 void Pipeline::tell(const IrqSpan& interrupt, ThreadId process) {

@@ -24,27 +24,38 @@ std::vector<std::uint64_t> NotifyExits::addresses_of(const std::vector<const Wri
   return addresses;
 }
 
-void NotifyExits::on(const Event& event, const ExitSpan* exit, ThreadId process) {
-  const auto* left = std::get_if<KvmUserspaceExit>(&event.payload);
-  const auto* detail = std::get_if<KvmDetail>(&event.payload);
-  // A run of KVM that was interrupted has served the write.
-  const bool is_served = left != nullptr && left->error >= 0;
-  if (exit == nullptr || (!is_served && (detail == nullptr || !is_device_write(*detail)))) return;
-  auto& [writes, complete_from] = writes_[process];
-  if (is_served) {
-    // QEMU serves the write itself, so no eventfd carries it. Writes are in order of time, and
-    // those of this exit came after it began.
-    for (auto last = writes.rbegin(); last != writes.rend() && last->at >= exit->start; ++last) {
-      if (last->thread != event.thread || last->exit != exit->start) continue;
+void NotifyExits::on_write(const Event& event, ThreadId process, const KvmDetail& detail) {
+  Thread* thread = threads_.find(event.thread);
+  if (thread == nullptr || !thread->in_exit) return;
+  thread->written = detail.data;
+  Writes& of_process = writes_[process];
+  if (of_process.writes.size() >= kMostWrites) {
+    of_process.complete_from = of_process.writes.front().at;
+    of_process.writes.pop_front();
+  }
+  of_process.writes.push_back({thread->exit, event.at, event.thread, detail.value, detail.data});
+}
+
+void NotifyExits::on(const Event& event, ThreadId process) {
+  if (std::holds_alternative<KvmExit>(event.payload)) {
+    if (Thread* thread = threads_.get(event.thread, kMostThreads)) *thread = {true, event.at, {}};
+  } else if (std::holds_alternative<KvmEntry>(event.payload)) {
+    if (Thread* thread = threads_.find(event.thread)) thread->in_exit = false;
+  } else if (const auto* left = std::get_if<KvmUserspaceExit>(&event.payload)) {
+    if (left->error < 0) return;  // interrupted: the kernel has served the write
+    // QEMU serves the write itself, so no eventfd carries it.
+    auto& writes = writes_[process].writes;
+    const Thread* thread = threads_.find(event.thread);
+    if (thread == nullptr || !thread->in_exit) return;
+    // Writes are in order of time, and those of this exit came after it began.
+    for (auto last = writes.rbegin(); last != writes.rend() && last->at >= thread->exit; ++last) {
+      if (last->thread != event.thread || last->exit != thread->exit) continue;
       writes.erase(std::next(last).base());
       break;
     }
-  } else {
-    if (writes.size() >= kMostWrites) {
-      complete_from = writes.front().at;
-      writes.pop_front();
-    }
-    writes.push_back({exit->start, event.at, event.thread, detail->value, detail->data});
+  } else if (const auto* detail = std::get_if<KvmDetail>(&event.payload)) {
+    const bool is_access = detail->kind == DetailKind::kPort || detail->kind == DetailKind::kMmio;
+    if (is_access && detail->access == Access::kWrite) on_write(event, process, *detail);
   }
 }
 
@@ -95,9 +106,8 @@ std::optional<Timestamp> NotifyExits::find(Queue& queue, const std::vector<const
   return (*std::find_if(window.begin(), window.end(), is_own))->exit;
 }
 
-std::optional<Timestamp> NotifyExits::on_notify(const Event& event, const ExitSpan* exit,
-                                                ThreadId process, std::uint64_t vq,
-                                                std::uint64_t n) {
+std::optional<Timestamp> NotifyExits::on_notify(const Event& event, ThreadId process,
+                                                std::uint64_t vq, std::uint64_t n) {
   const std::pair key{process, vq};
   if (queues_.size() >= kMostQueues && !queues_.contains(key)) return std::nullopt;
   Queue& queue = queues_[key];
@@ -105,9 +115,10 @@ std::optional<Timestamp> NotifyExits::on_notify(const Event& event, const ExitSp
   const auto carries = [&](std::uint64_t value) {
     return value == KvmDetail::kNoData || (value & kNumber) == n;
   };
-  if (exit != nullptr) {
-    const bool carried = is_device_write(exit->detail) && carries(exit->detail.data);
-    return carried ? std::optional(exit->start) : std::nullopt;
+  const Thread* thread = threads_.find(event.thread);
+  if (thread != nullptr && thread->in_exit) {
+    if (thread->written && carries(*thread->written)) return thread->exit;
+    return std::nullopt;
   }
   const Writes& of_process = writes_[process];
   if (!before || *before < of_process.complete_from) return std::nullopt;
@@ -121,6 +132,7 @@ std::optional<Timestamp> NotifyExits::on_notify(const Event& event, const ExitSp
 }
 
 void NotifyExits::on_hole() {
+  threads_.clear();
   writes_.clear();
   for (auto& [key, queue] : queues_) {
     queue.last.reset();
@@ -161,7 +173,7 @@ std::optional<std::uint64_t> RequestPath::field(std::string_view name) {
 }
 
 std::span<const Delivered> RequestPath::on(const Event& event, ThreadChanges changes,
-                                           ThreadId process, const ExitTracker& exits) {
+                                           ThreadId process) {
   if (are_loss(changes)) {
     exits_.on_hole();
     deliveries_.on_hole();
@@ -183,21 +195,20 @@ std::span<const Delivered> RequestPath::on(const Event& event, ThreadChanges cha
     blocks_.on(event, *block, process_or_thread(process, event.thread));
     return {};
   }
-  if (NotifyExits::looks_at(event.payload)) exits_.on(event, exits.exit_of(event.thread), process);
-  return deliveries_.on(event, changes, process, exits);
+  if (NotifyExits::looks_at(event.payload)) exits_.on(event, process);
+  return deliveries_.on(event, changes, process);
 }
 
 // Handles an event before RequestSpans does: notes which notify the thread now serves, in case the
 // event begins a request, and starts to follow the interrupt of a deferred notify of the guest.
 void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& event,
-                               ThreadId process, const ExitTracker& exits) {
+                               ThreadId process) {
   if (step == RequestStep::kQueueNotify) {
     const auto vq = field(kRequestFields.queue), n = field(kRequestFields.queue_number),
                device = field(kRequestFields.device);
     thread.serves = device.value_or(0);
     thread.notified.reset();
-    const ExitSpan* exit = exits.exit_of(event.thread);
-    if (vq && n) thread.notified = exits_.on_notify(event, exit, process, *vq, *n);
+    if (vq && n) thread.notified = exits_.on_notify(event, process, *vq, *n);
   }
   if (is_notify(step) || step == RequestStep::kPartOfNotify) return;
   thread.ended.clear();  // the end of a request and its notify are adjacent
@@ -246,12 +257,12 @@ void RequestPath::begin_transfer(NameId name, ThreadId process) {
 }
 
 const RequestSpan* RequestPath::on_marker(const Event& event, const Marker& marker, NameId name,
-                                          ThreadId process, const ExitTracker& exits) {
+                                          ThreadId process) {
   spans_.look_at(marker);
   const RequestStep step = step_of(name);
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr || event.at < hole_end_) return spans_.on(event, name, process);
-  before_spans(*thread, step, event, process, exits);
+  before_spans(*thread, step, event, process);
   std::optional<Timestamp> notified;
   if (step == RequestStep::kQueueNotify || (step == RequestStep::kDevice && thread->serves != 0 &&
                                             field(kRequestFields.device) == thread->serves)) {

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "merge/analyze/block_requests.h"
-#include "merge/analyze/exit_tracker.h"
 #include "merge/analyze/irq_tracker.h"
 #include "merge/analyze/request_spans.h"
 #include "merge/model/event.h"
@@ -44,16 +43,14 @@ namespace trapline {
 class NotifyExits {
  public:
   [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<KvmUserspaceExit, KvmDetail>(payload);
+    return is_any_of<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail>(payload);
   }
-  // Takes an event for which looks_at() is true; `exit` is the one that the event's thread is in,
-  // or nullptr, and `process` the thread's process.
-  void on(const Event& event, const ExitSpan* exit, ThreadId process);
+  // Takes an event for which looks_at() is true; `process` is that of the event's thread.
+  void on(const Event& event, ThreadId process);
   // Takes QEMU's handling of a notify of queue `vq`, number `n` of its device. Returns when the
   // exit that carried the notify began, if it is known.
-  [[nodiscard]] std::optional<Timestamp> on_notify(const Event& event, const ExitSpan* exit,
-                                                   ThreadId process, std::uint64_t vq,
-                                                   std::uint64_t n);
+  [[nodiscard]] std::optional<Timestamp> on_notify(const Event& event, ThreadId process,
+                                                   std::uint64_t vq, std::uint64_t n);
   // Forgets everything before a loss, since events may be missing.
   void on_hole();
 
@@ -61,10 +58,15 @@ class NotifyExits {
   [[nodiscard]] std::uint64_t ambiguous() const { return ambiguous_; }
 
  private:
-  static constexpr std::size_t kMostWrites = 4096, kMostQueues = 4096;
+  static constexpr std::size_t kMostThreads = 1u << 16, kMostWrites = 4096, kMostQueues = 4096;
   // Queue numbers have 16 bits; the bits above are what VIRTIO_F_NOTIFICATION_DATA adds.
   static constexpr std::uint64_t kNumber = 0xffff;
 
+  struct Thread {
+    bool in_exit = false;
+    Timestamp exit;
+    std::optional<std::uint64_t> written;  // in this exit, through a port or MMIO
+  };
   struct Write {
     Timestamp exit, at;
     ThreadId thread;
@@ -82,12 +84,14 @@ class NotifyExits {
         false;  // of several writes, the last may have come too late for the previous notify
   };
 
+  void on_write(const Event& event, ThreadId process, const KvmDetail& detail);
   [[nodiscard]] std::optional<Timestamp> find(Queue& queue,
                                               const std::vector<const Write*>& window);
   [[nodiscard]] static std::vector<std::uint64_t> addresses_of(
       const std::vector<const Write*>& window);
   static bool narrow(Queue& queue, const std::vector<const Write*>& window);
 
+  ThreadTable<Thread> threads_;
   std::map<ThreadId, Writes> writes_;  // by process
   std::map<std::pair<ThreadId, std::uint64_t>, Queue> queues_;
   std::uint64_t ambiguous_ = 0;
@@ -103,16 +107,15 @@ class RequestPath {
     return is_any_of<Marker, BlockIo>(payload) || NotifyExits::looks_at(payload) ||
            IrqDeliveries::looks_at(payload);
   }
-  // Takes an event for which looks_at() is true, except markers, or one that changed a thread,
-  // after `exits`. Returns the requests whose interrupt the event injects; valid until the next
-  // call.
+  // Takes an event for which looks_at() is true, except markers, or one that changed a thread.
+  // Returns the requests whose interrupt the event injects; valid until the next call.
   [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadChanges changes,
-                                              ThreadId process, const ExitTracker& exits);
+                                              ThreadId process);
   // Takes a marker that is the VMM's event `name`. Returns the request that it ends, or nullptr;
   // valid until the next call. The request's `notified` is the beginning of the exit that carried
   // its notify.
   [[nodiscard]] const RequestSpan* on_marker(const Event& event, const Marker& marker, NameId name,
-                                             ThreadId process, const ExitTracker& exits);
+                                             ThreadId process);
 
   [[nodiscard]] std::uint64_t notifies_ambiguous() const { return exits_.ambiguous(); }
   [[nodiscard]] std::uint64_t interrupts_ambiguous() const { return deliveries_.ambiguous(); }
@@ -137,8 +140,7 @@ class RequestPath {
 
   [[nodiscard]] RequestStep step_of(NameId name);
   [[nodiscard]] std::optional<std::uint64_t> field(std::string_view name);
-  void before_spans(Thread& thread, RequestStep step, const Event& event, ThreadId process,
-                    const ExitTracker& exits);
+  void before_spans(Thread& thread, RequestStep step, const Event& event, ThreadId process);
   void after_spans(Thread& thread, RequestStep step, const Event& event, ThreadId process,
                    const RequestSpan* ended);
   void begin_transfer(NameId name, ThreadId process);

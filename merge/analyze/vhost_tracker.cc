@@ -70,36 +70,27 @@ void VhostTracker::on_run(const ThreadChange& change, const Processes& processes
   turn.since = change.at;
 }
 
-namespace {
-
-// Returns whether the kernel alone has worked on the exit so far: in user space QEMU may have done
-// what the guest asked for.
-bool is_kernels(const ExitSpan* exit) {
-  return exit != nullptr && exit->userspace_reason == ExitSpan::kNoUserspaceReason;
-}
-
-}  // namespace
-
-void VhostTracker::on_wakeup(const ThreadChange& change, const ExitTracker& exits) {
+void VhostTracker::on_wakeup(const ThreadChange& change) {
   Thread* woken = threads_.find(change.thread);
   if (woken == nullptr || woken->turn) return;  // sched_wakeup reports the same wake-up once more
   Turn& turn = woken->turn.emplace(Turn{});
   turn.woken = turn.since = change.at;
-  const ExitSpan* exit = exits.exit_of(change.other);
-  if (change.context == WakeContext::kInterrupt || !is_kernels(exit)) return;
+  const Exit* exit = exits_.find(change.other);
+  if (change.context == WakeContext::kInterrupt || exit == nullptr || !exit->in_kernel) return;
   turn.notifier = change.other;
-  turn.notify = exit->start;
-  turn.is_notify = is_device_write(exit->detail);
+  turn.notify = exit->begin;
+  turn.is_notify = exit->wrote;
 }
 
 // Notes a vCPU's write, also for a turn that the exit has already begun: kvm_fast_mmio comes after
 // the wake-up, kvm_pio and kvm_mmio before it.
-void VhostTracker::on_write(ThreadId vcpu, const ExitTracker& exits) {
-  const ExitSpan* exit = exits.exit_of(vcpu);
-  if (!is_kernels(exit)) return;
+void VhostTracker::on_write(ThreadId vcpu) {
+  Exit* exit = exits_.find(vcpu);
+  if (exit == nullptr || !exit->in_kernel) return;
+  exit->wrote = true;
   for (auto& entry : threads_.entries()) {
     std::optional<Turn>& turn = entry.state.turn;
-    if (turn && turn->notifier == vcpu && turn->notify == exit->start) turn->is_notify = true;
+    if (turn && turn->notifier == vcpu && turn->notify == exit->begin) turn->is_notify = true;
   }
 }
 
@@ -117,26 +108,34 @@ void VhostTracker::on_raise(const Event& event, Thread& thread, const KvmIrq& ir
 }
 
 void VhostTracker::on(const Event& event, ThreadChanges changes, ThreadId process,
-                      const Processes& processes, const ExitTracker& exits) {
+                      const Processes& processes) {
   ended_.reset();
   if (are_loss(changes)) {
     deliveries_.on_hole();
     for (auto& entry : threads_.entries()) entry.state.turn.reset();
+    exits_.clear();
     return;
   }
   for (const ThreadChange& change : changes) {
     if (change.leaves()) on_leave(change);
     if (change.runs()) on_run(change, processes);
-    if (change.wakes()) on_wakeup(change, exits);
+    if (change.wakes()) on_wakeup(change);
+  }
+  if (std::holds_alternative<KvmExit>(event.payload)) {
+    if (Exit* exit = exits_.get(event.thread, kMostThreads)) *exit = {true, false, event.at};
+  } else if (std::holds_alternative<KvmEntry>(event.payload) ||
+             std::holds_alternative<KvmUserspaceExit>(event.payload)) {
+    if (Exit* exit = exits_.find(event.thread)) exit->in_kernel = false;
+  } else if (const auto* detail = std::get_if<KvmDetail>(&event.payload)) {
+    const bool is_access = detail->kind == DetailKind::kPort || detail->kind == DetailKind::kMmio;
+    if (is_access && detail->access == Access::kWrite) on_write(event.thread);
   }
   if (threads_.entries().empty()) return;
-  if (const auto* detail = std::get_if<KvmDetail>(&event.payload))
-    if (is_device_write(*detail)) on_write(event.thread, exits);
   if (Thread* worker = threads_.find(event.thread)) {
     if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) on_raise(event, *worker, *irq);
     process = worker->worker.process;
   }
-  for (const Delivered& delivered : deliveries_.on(event, changes, process, exits)) {
+  for (const Delivered& delivered : deliveries_.on(event, changes, process)) {
     Thread* worker = threads_.find(delivered.request.thread);
     worker->worker.to_injection.add(elapsed(delivered.request.end, delivered.injected));
   }

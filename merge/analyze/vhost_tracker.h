@@ -77,15 +77,15 @@ class VhostTracker {
     Histogram to_run, ran, notify_to_interrupt, to_injection;
   };
 
-  // Returns whether on() uses the event: none before a worker is known.
+  // Returns whether on() uses the event. Before a worker is known, on() uses only what shows what
+  // vCPUs are doing.
   [[nodiscard]] bool looks_at(const Payload& payload) const {
-    return !threads_.entries().empty() &&
-           is_any_of<KvmDetail, KvmEntry, KvmStateLoad, KvmIrq>(payload);
+    return is_any_of<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail>(payload) ||
+           (!threads_.entries().empty() && is_any_of<KvmStateLoad, KvmIrq>(payload));
   }
-  // Takes events of the host's kernel for which looks_at() is true, or that changed a thread, after
-  // `exits`; `process` is that of the event's thread.
-  void on(const Event& event, ThreadChanges changes, ThreadId process, const Processes& processes,
-          const ExitTracker& exits);
+  // Takes events of the host's kernel for which looks_at() is true, or that changed a thread;
+  // `process` is that of the event's thread.
+  void on(const Event& event, ThreadChanges changes, ThreadId process, const Processes& processes);
 
   // Returns the turn that the last event ended, or nullptr.
   [[nodiscard]] const VhostTurn* ended() const { return ended_ ? &*ended_ : nullptr; }
@@ -96,7 +96,7 @@ class VhostTracker {
   }
 
  private:
-  static constexpr std::size_t kMostWorkers = 1u << 10;
+  static constexpr std::size_t kMostWorkers = 1u << 10, kMostThreads = 1u << 16;
 
   struct Turn {
     Timestamp woken, since;  // `since`: when the worker began to run, or to wait for a CPU
@@ -113,15 +113,22 @@ class VhostTracker {
     Worker worker;
     std::optional<Turn> turn;
   };
+  // The exit that a vCPU is in.
+  struct Exit {
+    bool in_kernel = false, wrote = false;
+    Timestamp begin;
+  };
+
   void on_leave(const ThreadChange& change);
   void on_run(const ThreadChange& change, const Processes& processes);
-  void on_wakeup(const ThreadChange& change, const ExitTracker& exits);
-  void on_write(ThreadId vcpu, const ExitTracker& exits);
+  void on_wakeup(const ThreadChange& change);
+  void on_write(ThreadId vcpu);
   void on_raise(const Event& event, Thread& worker, const KvmIrq& irq);
   static void add_piece(Turn& turn, TurnPart part, Timestamp end);
   void end(ThreadId thread, Thread& worker, Timestamp at);
 
   ThreadTable<Thread> threads_;
+  ThreadTable<Exit> exits_;
   IrqDeliveries deliveries_;
   std::optional<VhostTurn> ended_;
   std::vector<VhostTurn::Piece> ended_pieces_;

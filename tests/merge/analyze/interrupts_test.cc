@@ -19,16 +19,11 @@ class IrqTrackerTest : public testing::Test {
  protected:
   void play(std::initializer_list<Event> events) {
     for (const Event& event : events) {
-      const ThreadChanges changes = threads_.on(event);
-      (void)exits_.on(event, changes);
-      const IrqSpan* span = tracker_.on(event, changes, kProcess, exits_);
+      const IrqSpan* span = tracker_.on(event, threads_.on(event), kProcess);
       if (span != nullptr) done_.push_back(*span);
     }
   }
-  Names names_;
-  VmmEventReader reader_{names_};
   Threads threads_{nullptr};
-  ExitTracker exits_{ExitModel(), reader_};
   IrqTracker tracker_;
   std::vector<IrqSpan> done_;
 };

@@ -16,15 +16,12 @@ class RequestPathTest : public testing::Test {
   void mark(std::uint64_t at, std::string_view text, ThreadId thread = kQemu) {
     VmmEvent qemu;
     ASSERT_TRUE(reader_.read(text, qemu));
-    const Event event = marker(at, text, thread);
-    (void)exits_.on(event, ThreadChanges());
-    const RequestSpan* span = path_.on_marker(event, Marker{text}, qemu.name, ThreadId{}, exits_);
+    const RequestSpan* span =
+        path_.on_marker(marker(at, text, thread), Marker{text}, qemu.name, ThreadId{});
     if (span != nullptr) ended_.push_back(*span);
   }
   void see(const Event& event) {
-    const ThreadChanges changes = threads_.on(event);
-    (void)exits_.on(event, changes);
-    for (const Delivered& delivered : path_.on(event, changes, ThreadId{}, exits_))
+    for (const Delivered& delivered : path_.on(event, threads_.on(event), ThreadId{}))
       delivered_.push_back(delivered);
   }
   // An exit that KVM handles itself, with a write.
@@ -65,7 +62,6 @@ class RequestPathTest : public testing::Test {
   RequestPath path_{names_, RequestSpans(known_requests(), names_, {})};
   Processes processes_;
   Threads threads_{&processes_};
-  ExitTracker exits_{ExitModel(), reader_};
   std::vector<RequestSpan> ended_;
   std::vector<Delivered> delivered_;
 };
@@ -265,11 +261,11 @@ TEST_F(RequestPathTest, ARequestHasItsWayThroughTheBlockLayer) {
     const auto say = [&](std::uint64_t at, std::string_view text) {
       VmmEvent qemu;
       EXPECT_TRUE(reader_.read(text, qemu));
-      return path_.on_marker(marker(at, text, kQemu), Marker{text}, qemu.name, bio.process, exits_);
+      return path_.on_marker(marker(at, text, kQemu), Marker{text}, qemu.name, bio.process);
     };
     const auto block = [&](std::uint64_t at, BlockStep step) {
       (void)path_.on(make(at, 0, bio.by, BlockIo{step, true, false, 8 << 20, 8, 5000}), {},
-                     bio.process, exits_);
+                     bio.process);
     };
     (void)say(1, "virtio_blk_handle_read vdev 0xd req 0xaa sector 0 nsectors 8");
     block(2, BlockStep::kQueued);

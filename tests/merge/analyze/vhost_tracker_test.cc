@@ -16,9 +16,7 @@ class VhostTrackerTest : public testing::Test {
       processes_.set(thread, ThreadId{90});
   }
   void see(const Event& event) {
-    const ThreadChanges changes = threads_.on(event);
-    (void)exits_.on(event, changes);
-    tracker_.on(event, changes, processes_.of(event.thread, {}), processes_, exits_);
+    tracker_.on(event, threads_.on(event), processes_.of(event.thread, {}), processes_);
   }
   void play(std::initializer_list<Event> events) {
     for (const Event& event : events) see(event);
@@ -54,9 +52,6 @@ class VhostTrackerTest : public testing::Test {
 
   Processes processes_;
   Threads threads_{&processes_};
-  Names names_;
-  VmmEventReader reader_{names_};
-  ExitTracker exits_{ExitModel(), reader_};
   VhostTracker tracker_;
 };
 

@@ -12,14 +12,10 @@ using testing::HasSubstr;
 using testing::Not;
 
 std::string stages_of(std::initializer_list<IrqStep> steps) {
-  Names names;
-  VmmEventReader reader(names);
-  const ExitTracker exits(ExitModel(), reader);
   IrqTracker tracker;
   std::uint64_t at = 0;
   for (const IrqStep step : steps)
-    (void)tracker.on(make(at += 10, 0, kVcpu0, KvmIrq{step, true, 4, 0x24, 0}), {}, ThreadId{1},
-                     exits);
+    (void)tracker.on(make(at += 10, 0, kVcpu0, KvmIrq{step, true, 4, 0x24, 0}), {}, ThreadId{1});
   return irq_stages(tracker);
 }
 

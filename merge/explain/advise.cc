@@ -694,7 +694,8 @@ void AdviceSink::find_of_host(Found& found) const {
         fmt::format("{} ({}), {} to the next halt", counted(wakeups.count, "halt"),
                     events::hrtimer_expire_entry.name, ns_text(wakeups.high)));
     add(vm, RemedyId::kIothreadPolls, iothreads,
-        fmt::format("{}, {} ({})", counted(iothreads.count, "IOThread"), ns_text(iothreads.high),
+        fmt::format("{}, {} ({}); whether they polled is not recorded",
+                    counted(iothreads.count, "IOThread"), ns_text(iothreads.high),
                     events::sched_switch.name));
   }
   std::ranges::stable_sort(found.advice.of_host, std::greater(), [](const AdviceRow& row) {

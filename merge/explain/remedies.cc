@@ -64,7 +64,7 @@ constexpr std::array<Remedy, kRemedies> kTable = {{
      "the other timer takes CPU time too"},
     {kPolls, "halt-polls", "polls in halts", "echo 0 > /sys/module/kvm/parameters/halt_poll_ns",
      "a halt that a poll ended takes a sleep and a wake-up"},
-    {kBound, "iothread-polls", "IOThreads, which poll",
+    {kBound, "iothread-polls", "IOThreads, which may poll",
      "QEMU: -object iothread,id=ID,poll-max-ns=0", "a request waits for the thread's wake-up"},
     {kBound, "wakeups", "timers that wake idle vCPUs",
      "guest: no ticks while it is idle (nohz=on), fewer timers of its programs", ""},

@@ -50,16 +50,23 @@ std::vector<const CpuQuota*> CpuQuotas::of(ThreadId thread) const {
   return quotas;
 }
 
+void Processes::set_slots(ThreadId process, std::vector<Slot> slots) {
+  std::ranges::sort(slots, {}, &Slot::first);
+  slots_[process] = std::move(slots);
+}
+
 std::string Processes::slot_of(ThreadId vm, std::uint64_t first, std::uint64_t last) const {
   const auto found = slots_.find(vm);
   if (found == slots_.end()) return {};
   const Slot* is = nullptr;
+  std::uint64_t next = first;  // what is before it lies in slots
   for (const Slot& slot : found->second) {
     if (slot.last < first || slot.first > last) continue;
-    if (is != nullptr && is->name != slot.name) return {};
+    if (slot.first > next || (is != nullptr && is->name != slot.name)) return {};
     is = &slot;
+    next = std::max(next, slot.last == ~std::uint64_t{0} ? slot.last : slot.last + 1);
   }
-  return is == nullptr ? std::string() : is->name;
+  return next > last ? is->name : std::string();
 }
 
 std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads, const Processes& processes) {

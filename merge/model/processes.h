@@ -94,7 +94,7 @@ class Processes {
     std::uint64_t first = 0, last = 0;
     std::string name;
   };
-  void set_slots(ThreadId process, std::vector<Slot> slots) { slots_[process] = std::move(slots); }
+  void set_slots(ThreadId process, std::vector<Slot> slots);
   // Returns the name of all memory slots that have some of these addresses; empty: not known, or
   // their names differ.
   [[nodiscard]] std::string slot_of(ThreadId vm, std::uint64_t first, std::uint64_t last) const;

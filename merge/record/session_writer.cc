@@ -46,7 +46,8 @@ std::vector<SessionSlot> slots_in(const std::vector<std::string>& lines) {
         !take_number_to(rest, slot.last, ' ', 16) || slot.last < slot.first)
       continue;
     const std::size_t name = rest.find(kName);
-    if (name == rest.npos || slots.size() >= kMostSlots) continue;
+    if (name == rest.npos) continue;
+    if (slots.size() >= kMostSlots) return {};
     rest = rest.substr(name + kName.size());
     rest.remove_suffix(kIsSlot.size());
     slot.name = printable(rest.substr(0, rest.rfind(kOffset)));

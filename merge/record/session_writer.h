@@ -28,7 +28,7 @@ namespace trapline::record {
 [[nodiscard]] SessionJson new_session(const std::string& version, const std::string& clock);
 
 // Returns the memory slots in what QEMU's `info mtree -f` prints, without those that are damaged;
-// none beyond kMostSlots.
+// none if they are more than kMostSlots.
 [[nodiscard]] std::vector<SessionSlot> slots_in(const std::vector<std::string>& lines);
 // Returns what decides on page faults now. `monitor`: of a QEMU, or nullptr.
 [[nodiscard]] SessionEdge edge_now(const std::map<pid_t, Thread>& threads, QemuMonitor* monitor);

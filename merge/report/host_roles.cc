@@ -12,9 +12,16 @@
 namespace trapline {
 namespace {
 
+// Returns whether the thread is a vCPU's. Of threads that had one id, those of its VM may be it.
+bool is_vcpu(const HostRuns::Entry& ran, const Naming& names) {
+  if (!names.is_vcpu(ran.thread)) return false;
+  return !ran.state.until || names.vcpus.vm_id(ran.thread) ==
+                                 std::to_string(static_cast<std::int32_t>(ran.state.process));
+}
+
 // Returns the id of a thread's VM; empty if it has none or if it is not known.
 std::string vm_of(const HostRuns::Entry& ran, const std::string& comm, const Naming& names) {
-  if (names.is_vcpu(ran.thread)) return names.vcpus.vm_id(ran.thread);
+  if (is_vcpu(ran, names)) return names.vcpus.vm_id(ran.thread);
   const ThreadId own =
       ran.state.until ? ran.state.process : names.processes.of(ran.thread, ThreadId{});
   for (const ThreadId process : {own, process_in_name(comm)}) {
@@ -24,9 +31,10 @@ std::string vm_of(const HostRuns::Entry& ran, const std::string& comm, const Nam
   return {};
 }
 
-HostRole role_of(ThreadId thread, const std::string& comm, const Vm& vm, const Naming& names) {
-  if (names.is_vcpu(thread)) return HostRole::kVcpu;
-  if (thread == vm.process) return HostRole::kMainLoop;
+HostRole role_of(const HostRuns::Entry& ran, const std::string& comm, const Vm& vm,
+                 const Naming& names) {
+  if (is_vcpu(ran, names)) return HostRole::kVcpu;
+  if (ran.thread == vm.process) return HostRole::kMainLoop;
   if (comm.starts_with("vhost-")) return HostRole::kVhost;
   if (comm.starts_with("kvm-pit/") || comm.starts_with("kvm-nx-lpage-re")) return HostRole::kKernel;
   return comm.starts_with("IO ") ? HostRole::kIoThread : HostRole::kOther;
@@ -61,7 +69,7 @@ std::vector<HostThread> host_threads(const Naming& names,
     if (comm.empty() && !until) comm = names.comm(entry.thread);
     const auto vm = vms.find(vm_of(entry, comm, names));
     if (vm == vms.end()) continue;
-    const HostRole role = role_of(entry.thread, comm, *vm->second, names);
+    const HostRole role = role_of(entry, comm, *vm->second, names);
     threads.push_back({vm->second, role, std::move(comm), entry,
                        !names.pipeline.threads().switches().has_all_of(entry.thread) ||
                            (entry.state.several && role == HostRole::kVcpu)});

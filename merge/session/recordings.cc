@@ -121,6 +121,12 @@ Result<void> Recordings::gather_shifted() {
       const auto guest = shifted_guest(one);
       if (!guest || &guest->host != &host || guest->threads.empty()) continue;
       if (has_offset(options_, one.part.path)) continue;
+      if (has_offset(options_, host.part.path)) {
+        return fail(ErrorKind::kUsage,
+                    "{}: trace-cmd shifted its times to the clock of {}; give --offset {}=NS too, "
+                    "the nanoseconds to add to its times",
+                    one.part.path, host.part.path, one.part.path);
+      }
       one.shift.emplace(guest->threads);
       all.push_back(&one);
     }

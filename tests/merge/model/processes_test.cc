@@ -62,5 +62,19 @@ TEST(ProcessesTest, AVmGoesByItsNameBesideItsProcess) {
   EXPECT_EQ(vms[2].text(), "~103");
 }
 
+TEST(ProcessesTest, ARegionHasTheNameOfSlotsThatCoverAllOfIt) {
+  constexpr ThreadId kVm{7};
+  constexpr std::uint64_t kLast = 0x1fffff;
+  Processes processes;
+  processes.set_slots(kVm, {{0x1000, kLast, "pc.ram"}, {0, 0xfff, "pc.ram"}});
+  EXPECT_EQ(processes.slot_of(kVm, 0, kLast), "pc.ram");
+  EXPECT_EQ(processes.slot_of(kVm, 0, kLast + 1), "");
+  processes.set_slots(kVm, {{0, 0xfff, "pc.ram"}, {0x2000, kLast, "pc.ram"}});
+  EXPECT_EQ(processes.slot_of(kVm, 0, kLast), "");
+  processes.set_slots(kVm, {{0, 0xfff, "pc.ram"}, {0x1000, kLast, "vga"}});
+  EXPECT_EQ(processes.slot_of(kVm, 0, kLast), "");
+  EXPECT_EQ(processes.slot_of(ThreadId{8}, 0, kLast), "");
+}
+
 }  // namespace
 }  // namespace trapline::test

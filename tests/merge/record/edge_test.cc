@@ -7,6 +7,7 @@ namespace trapline::record {
 namespace {
 
 using testing::ElementsAre;
+using testing::IsEmpty;
 
 std::vector<std::string> told(const std::vector<std::string>& lines) {
   std::vector<std::string> told;
@@ -35,7 +36,7 @@ TEST(EdgeTest, LinesThatAreNoneAreLeftOut) {
   const std::vector<std::string> many(10'000, "3-4" + line);
   std::vector<std::string> lines = {memory};
   lines.insert(lines.end(), many.begin(), many.end());
-  EXPECT_EQ(slots_in(lines).size(), kMostSlots);
+  EXPECT_THAT(slots_in(lines), IsEmpty());  // a part of them would name too much
 }
 
 }  // namespace

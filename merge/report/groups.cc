@@ -60,7 +60,7 @@ bool leaves_out_waits(const ReportData& report) {
 }
 
 // Sets the parts' drop_order: of the kernel's and QEMU's time, then of the others, the part with
-// the most time, halts aside, stays longest. Adds the column "off CPU", the sum of the others.
+// the most time, halts aside, stays longest. Adds the column "other", the sum of the others.
 void rank_parts(TableOf<GroupRow>& table, std::size_t first, const States& known,
                 std::span<const GroupRow> rows) {
   const auto is_own = [](std::size_t part) { return static_cast<Part>(part) <= Part::kUser; };
@@ -80,7 +80,7 @@ void rank_parts(TableOf<GroupRow>& table, std::size_t first, const States& known
     column.highlight = Highlight::kLargestPart;
     if (!own && known[part]) column.joined = small ? Joined::kSmallPart : Joined::kPart;
   }
-  table.add({.title = "off CPU",
+  table.add({.title = "other",
              .unit = Unit::kShare,
              .drop_order = kOfParts + kParts - 1,
              .joined = Joined::kSum,

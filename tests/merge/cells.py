@@ -21,7 +21,7 @@ import version_2  # noqa: E402
 UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "cyc": 1, "kcyc": 1e3, "Mcyc": 1e6, "Gcyc": 1e9}
 DURATIONS = {"total": "total_ns", "mean": "mean_ns", "p50": "p50_ns", "p99": "p99_ns", "max": "max_ns"}
 PARTS = {part: f"{part}_ns" for part in ("kernel", "user", "preempted", "blocked", "halted")}
-JOINED, SUM = ("preempted", "blocked", "halted"), "off CPU"
+JOINED, SUM = ("preempted", "blocked", "halted"), "other"
 FIGURES = ["exits", "share", "total", "mean", "p99", "max"]
 FIRST = 24  # columns of a key that figures leave to it
 failed = []

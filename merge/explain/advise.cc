@@ -6,6 +6,7 @@
 #include <charconv>
 #include <functional>
 #include <optional>
+#include <set>
 
 #include "merge/model/kernel_events.h"
 #include "merge/pass/first_look.h"
@@ -653,6 +654,7 @@ void AdviceSink::find_of_host(Found& found) const {
     std::uint64_t count = 0, low = 0, high = 0;
   };
   std::map<const Vm*, std::array<OfVm, 3>> vms;  // polls, wake-ups, IOThreads
+  std::set<const Vm*> polled;  // those with halts that a poll ended: what did is not known
   for (const HostThread& thread :
        host_threads(names, pipeline.host_runs()->threads(pipeline.end()))) {
     if (!thread.is_exact() || !thread.vm->known || thread.vm->inferred) continue;
@@ -672,6 +674,7 @@ void AdviceSink::find_of_host(Found& found) const {
       polls.low += halts->polling_ns - std::min(halts->polling_ns, halts->polls_won.total());
       polls.high += halts->polling_ns + halts->polling_at_most_ns;
     }
+    if (halts->polls_won.count() != 0) polled.insert(thread.vm);
     wakeups.count += vcpu->timers;
     wakeups.high += std::min(ran, vcpu->timers_ns);
   }
@@ -690,9 +693,10 @@ void AdviceSink::find_of_host(Found& found) const {
     add(vm, RemedyId::kHaltPolls, polls,
         fmt::format("{} ({}), {} of polls, {} of it before sleeps", counted(polls.count, "halt"),
                     events::kvm_vcpu_wakeup.name, ns_text(polls.high), ns_text(polls.low)));
-    add(vm, RemedyId::kWakeups, wakeups,
-        fmt::format("{} ({}), {} to the next halt", counted(wakeups.count, "halt"),
-                    events::hrtimer_expire_entry.name, ns_text(wakeups.high)));
+    if (!polled.contains(vm))
+      add(vm, RemedyId::kWakeups, wakeups,
+          fmt::format("{} ({}), {} to the next halt", counted(wakeups.count, "halt"),
+                      events::hrtimer_expire_entry.name, ns_text(wakeups.high)));
     add(vm, RemedyId::kIothreadPolls, iothreads,
         fmt::format("{}, {} ({}); whether they polled is not recorded",
                     counted(iothreads.count, "IOThread"), ns_text(iothreads.high),

@@ -89,7 +89,10 @@ def check(trapline, folder, name):
         text = subprocess.run([trapline, "report", path, "--faults", "--top", "1000", "--format", "json"], check=True,
                               capture_output=True).stdout
         regions = [row for row in json.loads(text)["tables"]["fault_regions"]["rows"] if row["address"] == FIRST]
-        if {row["slot"] for row in regions} != {SLOTS[name]}:
+        edges = json.loads((Path(path) / "session.json").read_text())["edges"]
+        # A slow QEMU may not answer before it ends.
+        slot = SLOTS[name] if all(edge.get("slots") for edge in edges) else None
+        if {row["slot"] for row in regions} != {slot}:
             yield f"{name}: the memory slots of its regions are {[row['slot'] for row in regions]}"
     known = LEAST_BALLOONED if name == "pages-ballooned" else REPEATED.get(name, HUGE.get(name, PAGES) * len(ALL[name]))
     print(f"{name}: {right} of {len(faults)} faults have the planted cause, {wrong} another one; of their time "

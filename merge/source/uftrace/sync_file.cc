@@ -7,6 +7,7 @@
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
+#include "merge/source/file.h"
 
 namespace trapline {
 

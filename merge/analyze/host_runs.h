@@ -32,7 +32,7 @@ class HostRuns {
     std::uint64_t interrupts_ns = 0;
     std::uint64_t line_ns = 0;  // of the runs in which the thread set an interrupt line
     bool several = false;       // threads had this id, one after the other
-    // Of a thread whose id another one took: when that was, and the thread's process until then.
+    // `until` is set if another thread took the id then; `process` is the one that this one was in.
     std::optional<Timestamp> until = std::nullopt;
     ThreadId process{};
   };

@@ -53,10 +53,9 @@ void MemoryUnmaps::on(const Event& event, ThreadChanges changes) {
     return;
   }
   if (open_.empty()) return;
-  for (const ThreadChange& change : changes) {
+  if (are_loss(changes)) return forget();
+  for (const ThreadChange& change : changes)
     if (change.sleeps()) end(change.thread, change.at);
-    if (change.loses()) return forget();
-  }
   if (const auto* ioctl = std::get_if<IoctlEnter>(&event.payload)) {
     end(event.thread, event.at);
     // Page faults also repeat while their memory slot is being changed, whatever was unmapped.
@@ -106,8 +105,8 @@ void PageServers::on_host(const Event& event, HostStep step) {
 
 void PageServers::on(const Event& event, ThreadChanges changes) {
   served_by_.reset();
+  if (are_loss(changes)) return threads_.clear();
   for (const ThreadChange& change : changes) {
-    if (change.loses()) return threads_.clear();
     if (change.ends_sleep()) on_wakeup(change);
     Thread* thread = change.sleeps() ? threads_.find(change.thread) : nullptr;
     if (thread == nullptr) continue;

@@ -125,7 +125,7 @@ struct SessionMemory {
   std::int32_t pid = 0;
   std::uint64_t anonymous = 0, file = 0, shared = 0, swapped = 0;
 };
-// What decides on page faults, at the recording's beginning or end.
+// SessionEdge has what decides on page faults, at the recording's beginning or end.
 struct SessionEdge {
   std::string huge_pages, same_pages;  // transparent_hugepage/enabled, ksm/run: the kernel's words
   std::vector<std::string> swaps;      // as SessionJson::swaps

@@ -137,7 +137,7 @@ void Pipeline::plan() {
 Pipeline::~Pipeline() = default;
 
 // Returns whether the event is not after the window. The first event resolves the window's limits,
-// unless it is a loss or a sample of code (`is_event` is false).
+// unless it is a loss (`is_event` is false).
 bool Pipeline::is_in_window(const Event& event, bool is_event) {
   if (!first_ && is_event) [[unlikely]] {
     first_ = event.at;
@@ -216,8 +216,8 @@ bool Pipeline::push_carefully(const Event& event) {
   ended_ = nullptr;
   changes_ = {};
   if (waits_) waits_->pass();
-  // A loss or a sample of code does not count as an event: no interval begins or ends with it.
-  const bool is_event = !is_any_of<Lost, CodeSample>(event.payload);
+  // A loss does not count as an event: no interval begins or ends with it.
+  const bool is_event = !std::holds_alternative<Lost>(event.payload);
   if (!first_ && !is_event && options_.from) return true;  // a loss before the first event
   if (!is_in_window(event, is_event)) {
     end_window();
@@ -226,11 +226,11 @@ bool Pipeline::push_carefully(const Event& event) {
   const bool in_window = event.at >= from_;
   if (in_window) [[likely]]
     begin_window();
-  if (is_any_of<Other, CodeSample>(event.payload)) {
+  if (std::holds_alternative<Other>(event.payload)) {
     if (!in_window) return true;
-    if (is_event) note_interval(event.at);
+    note_interval(event.at);
     tracker_.pass();
-    if (is_event && kernel_ && !is_guest(event.machine)) kernel_->on(event, {}, tracker_);
+    if (kernel_ && !is_guest(event.machine)) kernel_->on(event, {}, tracker_);
     tell(event);
     return true;
   }

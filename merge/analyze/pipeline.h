@@ -238,9 +238,8 @@ class Pipeline {
   std::uint32_t steps_of_changes_ = 0, steps_of_exits_ = 0;
   // The payloads, as bits, of nearly all events: some tracker needs them, and they neither begin
   // nor end anything but an exit. 0 until an event of the window came.
-  static constexpr std::uint32_t kUsual =
-      ~(payload_bit<Other>() | payload_bit<Lost>() | payload_bit<GuestCall>() |
-        payload_bit<NewThread>() | payload_bit<CodeSample>());
+  static constexpr std::uint32_t kUsual = ~(payload_bit<Other>() | payload_bit<Lost>() |
+                                            payload_bit<GuestCall>() | payload_bit<NewThread>());
   std::uint32_t usual_ = 0;
   bool cut_ = false;      // the recording goes on after the window
   bool carried_ = false;  // the states of vCPUs were carried to the window's beginning

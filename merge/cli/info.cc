@@ -44,17 +44,13 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
   fact("parts", parts);
   fact("events", grouped(counters.events));
   const auto lost = [&](const std::string& text) { alarm("lost", text); };
-  const bool lost_samples = counters.lost_samples != 0 || counters.throttled != 0;
-  if (counters.lost_samples != 0) lost(grouped(counters.lost_samples) + " samples");
-  if (counters.throttled != 0)
-    lost(fmt::format("samples for a while, {} times", grouped(counters.throttled)));
   const auto missing = session ? session->missing() : std::vector<std::string>();
   const auto warnings = session ? session->warnings : std::vector<std::string>();
   for (const std::string& sentence : missing) alarm("missing", sentence);
   for (const std::string& warning : warnings) alarm("warning", printable(warning));
   if (counters.lost_unplaced != 0) lost(unplaced_text(counters.lost_unplaced));
   if (counters.gaps == 0 && counters.lost_unplaced == 0 && counters.unread_events == 0 &&
-      !lost_samples && missing.empty()) {
+      missing.empty()) {
     const bool is_text = source.info().kind == "trace text";  // a text need not name losses
     // In perf.data, a loss is reported with the buffer's next record, which may never come.
     const bool is_perf = source.info().kind == "perf.data";

@@ -210,10 +210,10 @@ struct GuestCall {
   bool off_cpu = false;
 };
 struct Other {};
-using Payload = std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmStateLoad, KvmDetail,
-                             KvmTscOffset, KvmNested, KvmVcpuWakeup, KvmHaltPoll, KvmIrq,
-                             SchedSwitch, SchedWakeup, IoctlEnter, NewThread, Marker, Lost,
-                             GuestCall, HostEvent, BlockIo, KvmWfx, CodeSample>;
+using Payload =
+    std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmStateLoad, KvmDetail, KvmTscOffset,
+                 KvmNested, KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch, SchedWakeup,
+                 IoctlEnter, NewThread, Marker, Lost, GuestCall, HostEvent, BlockIo, KvmWfx>;
 
 template <typename T, std::size_t kIndex = 0>
 constexpr std::uint32_t payload_bit() {

@@ -70,11 +70,4 @@ struct BlockIo {
   InterruptLevel level = InterruptLevel::kNone;
 };
 
-// The instruction that a thread executed when perf took a sample.
-struct CodeSample {
-  enum class Mode : std::uint8_t { kKernel, kGuest, kOther };
-  Mode mode;
-  std::uint64_t address;
-};
-
 }  // namespace trapline

@@ -10,7 +10,6 @@ std::optional<std::string> name_of_payload(const Event& event) {
   if (std::holds_alternative<Lost>(event.payload)) return "lost";
   if (const auto* call = std::get_if<GuestCall>(&event.payload))
     return call->entry ? "guest:entry" : "guest:exit";
-  if (std::holds_alternative<CodeSample>(event.payload)) return "sample";
   return std::nullopt;
 }
 
@@ -23,13 +22,6 @@ std::optional<std::string> text_of_payload(const Event& event) {
     return call->name.empty() ? fmt::format("{:#x}", call->function) : printable(call->name);
   if (const auto* marker = std::get_if<Marker>(&event.payload))
     return printable(trimmed(marker->text));
-  if (const auto* sample = std::get_if<CodeSample>(&event.payload)) {
-    using Mode = CodeSample::Mode;
-    return fmt::format("{:#x} of {}", sample->address,
-                       sample->mode == Mode::kKernel  ? "the kernel"
-                       : sample->mode == Mode::kGuest ? "a guest"
-                                                      : "user space");
-  }
   return std::nullopt;
 }
 

@@ -85,8 +85,6 @@ struct SourceCounters : LossCounts {
   std::uint64_t damaged_pages = 0;   // skipped, each a loss; known at the end
   std::uint64_t unread_events = 0;   // of types whose format could not be read
   bool counts_losses = false;        // the recording has counters of lost events
-  // Samples that the kernel lost, and how often it suspended sampling because it took too long.
-  std::uint64_t lost_samples = 0, throttled = 0;
 
   void add_event(Timestamp at) {
     if (events++ == 0) first = at;

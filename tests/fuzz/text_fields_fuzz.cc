@@ -326,7 +326,6 @@ auto members(const BlockIo& e) {
   return std::tuple(e.step, e.read, e.write, e.device, e.sectors, e.sector, e.level);
 }
 auto members(const KvmWfx& e) { return std::tuple(e.is_wfe); }
-auto members(const CodeSample& e) { return std::tuple(e.mode, e.address); }
 
 bool equal(const Payload& a, const Payload& b) {
   return a.index() == b.index() && std::visit(

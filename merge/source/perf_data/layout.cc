@@ -245,29 +245,15 @@ class LayoutReader {
         break;
     }
   }
-  // Decides which attrs' samples of code are read: the records must identify their attr and have an
-  // instruction, a thread, a time and a CPU.
-  void choose_code() {
-    const bool told_apart =
-        layout_.attrs.size() == 1 || std::ranges::all_of(layout_.attrs, [](const Attr& attr) {
-          return (attr.sample_type & (kId | kIdentifier)) != 0;
-        });
-    for (std::size_t i = 0; i < layout_.attrs.size(); ++i)
-      layout_.attrs[i].samples_code &= told_apart && layout_.shapes[i].has_code();
-  }
   [[nodiscard]] Result<void> check_attrs() {
     const std::string& path = file_.path();
-    layout_.has_tracepoints = std::ranges::any_of(layout_.attrs, &Attr::tracepoint);
-    choose_code();
-    if (!layout_.has_tracepoints && std::ranges::none_of(layout_.attrs, &Attr::samples_code)) {
+    if (std::ranges::none_of(layout_.attrs, &Attr::tracepoint)) {
       return fail(
-          "{}: holds no tracepoints, and no samples of cycles or a clock with their time and CPU; "
-          "record with perf kvm stat record, with perf record -a -e 'kvm:*', or samples with perf "
-          "record -g -k mono --sample-cpu",
+          "{}: holds no tracepoints; record with perf kvm stat record, or with perf record -a -e "
+          "'kvm:*'",
           path);
     }
-    if (layout_.has_tracepoints && !has_formats_)
-      return damaged("the formats of its events are missing");
+    if (!has_formats_) return damaged("the formats of its events are missing");
     for (const Attr& attr : layout_.attrs) {
       const bool same = attr.sample_type == layout_.attrs.front().sample_type &&
                         attr.read_format == layout_.attrs.front().read_format;

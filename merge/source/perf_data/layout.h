@@ -38,7 +38,6 @@ struct Layout {
   std::vector<Attr> attrs;
   std::vector<RecordShape> shapes;  // by attr
   AttrsById by_id;                  // needed if the attrs differ
-  bool has_tracepoints = false;     // false: only samples of code
   trace_dat::TracingData tracing;
 
   std::string clock = "perf";  // without -k: the clock that ftrace calls perf

@@ -128,8 +128,6 @@ class Losses {
   }
   // Returns how many lost events no LOST record reported, because no event came after them.
   [[nodiscard]] std::uint64_t untold() const { return in_all_ > told_ ? in_all_ - told_ : 0; }
-  // Returns how many events were lost in all, as far as it is known.
-  [[nodiscard]] std::uint64_t all() const { return in_all_ > told_ ? in_all_ : told_; }
   [[nodiscard]] std::uint32_t cpus() const { return static_cast<std::uint32_t>(cpus_.size()); }
 
  private:
@@ -178,12 +176,6 @@ Look sample_of(const Layout& layout, const Record& record, Sample& sample) {
   return sample.raw.empty() ? Look::kDamaged : Look::kSample;
 }
 
-CodeSample::Mode mode_of(std::uint16_t misc) {
-  constexpr std::uint16_t kKernel = 1, kGuestKernel = 4, kGuestUser = 5;
-  if (misc == kGuestKernel || misc == kGuestUser) return CodeSample::Mode::kGuest;
-  return misc == kKernel ? CodeSample::Mode::kKernel : CodeSample::Mode::kOther;
-}
-
 RecordedEvent recorded_of(std::uint64_t time, const std::byte* data, std::size_t size) {
   return {time, data, static_cast<std::uint32_t>(size)};
 }
@@ -219,7 +211,6 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
         continue;
       }
       ++samples;
-      if (!layout_.has_tracepoints) break;  // no tracepoints, so no capabilities
       Sample sample;
       if (sample_of(layout_, record, sample) != Look::kSample) continue;
       looker.look(recorded_of(sample.time, sample.raw.data(), sample.raw.size()));
@@ -230,17 +221,13 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
     capabilities_ = looker.found();
     const Result<void> status = records_->status();
     (void)open_range(0);
-    if (events != 0 || !layout_.has_tracepoints) return {};
+    if (events != 0) return {};
     if (!status) return status;
     return fail(ErrorKind::kDamaged,
                 "{}: holds no events of its tracepoints; did they occur while it was recorded?",
                 file_.path());
   }
 
-  void select(EventClass events) override {
-    KernelEventSource::select(events);
-    wants_samples_ = has(events, EventClass::kOthers);
-  }
   [[nodiscard]] Read next(Event& event) override {
     while (status_) {
       Item item;
@@ -269,7 +256,7 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
       is.machine.system =
           fmt::format("Linux {} {} {}", layout_.host, layout_.release, layout_.arch);
     is.machine.cpus = layout_.cpu_count;
-    if (layout_.has_tracepoints) is.witness = Witness::kKernel;
+    is.witness = Witness::kKernel;
     is.processes = processes_;
     return is;
   }
@@ -294,11 +281,6 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
     }
     std::ranges::move(KernelEventSource::facts(), std::back_inserter(facts));
     return facts;
-  }
-  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override {
-    auto counts = KernelEventSource::event_counts();
-    if (samples_ != 0) counts.emplace_back("sample", samples_);
-    return counts;
   }
   [[nodiscard]] std::string event_name(const Event& event) const override {
     return std::holds_alternative<NewThread>(event.payload) && event.raw.empty()
@@ -368,7 +350,7 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   void on_sample(const Record& record) {
     Sample sample;
     const Look look = sample_of(layout_, record, sample);
-    if (look == Look::kOther) return on_code(record);
+    if (look == Look::kOther) return;
     if (look == Look::kDamaged) losses_.on_skipped(layout_.cpu_count);
     if (look == Look::kDamaged || sample.raw.size() < sizeof(std::uint16_t) ||
         sample.time < order_.limit()) {
@@ -380,20 +362,6 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
     order_.add({sample.time, sample.raw.data(), record.block,
                 static_cast<std::uint32_t>(sample.raw.size()),
                 static_cast<std::uint16_t>(sample.cpu), Item::Kind::kEvent});
-  }
-  // Stores a sample of code as a whole record until its turn.
-  void on_code(const Record& record) {
-    const std::uint16_t attr = attr_of(layout_, record);
-    CodeRecord sample;
-    if (attr == AttrsById::kNone || !layout_.attrs[attr].samples_code) return;
-    if (!layout_.shapes[attr].code_sample(record.bytes, sample) ||
-        sample.cpu >= Losses::kMostCpus || sample.time < order_.limit()) {
-      ++counters_.damaged_events;
-      return;
-    }
-    order_.add({sample.time, record.bytes.data(), record.block,
-                static_cast<std::uint32_t>(record.bytes.size()),
-                static_cast<std::uint16_t>(sample.cpu), Item::Kind::kCode});
   }
   void on_other(const Record& record) {
     // PERF_RECORD_MISC_LOST_SAMPLES_BPF: a BPF filter left these samples out, on purpose.
@@ -408,15 +376,12 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
       case RecordType::kLost:
         (void)cursor.number<std::uint64_t>();  // id of the event
         losses_.on_lost(trailer->cpu, cursor.number<std::uint64_t>().value_or(0));
-        if (!layout_.has_tracepoints) counters_.lost_samples = losses_.all();
         break;
       case RecordType::kLostSamples:
         if ((record.misc & kOfBpf) != 0) break;
         losses_.on_lost_samples(cursor.number<std::uint64_t>().value_or(0));
-        if (!layout_.has_tracepoints) counters_.lost_samples = losses_.all();
         break;
       case RecordType::kThrottle:
-        if (!layout_.attrs[attr].tracepoint) ++counters_.throttled;
         if (layout_.attrs[attr].tracepoint) losses_.on_throttle(trailer->cpu, trailer->time);
         break;
       case RecordType::kUnthrottle:
@@ -427,9 +392,8 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
         const auto fork = parse_fork(record.bytes);
         if (!fork) break;
         threads_.on_fork(*fork);
-        // FORK records of threads older than the recording have the time 0. In a recording with
-        // samples of code only, new threads are not events.
-        if (!layout_.has_tracepoints || trailer->time == 0 || trailer->time < order_.limit()) break;
+        // FORK records of threads older than the recording have the time 0.
+        if (trailer->time == 0 || trailer->time < order_.limit()) break;
         order_.add({trailer->time, record.bytes.data(), record.block,
                     static_cast<std::uint32_t>(record.bytes.size()),
                     static_cast<std::uint16_t>(trailer->cpu), Item::Kind::kThread});
@@ -439,10 +403,8 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
         break;
     }
   }
-  // Stores a loss until its turn, like a record. In a recording with samples of code only, no event
-  // is lost.
+  // Stores a loss until its turn, like a record.
   void add_loss(std::uint32_t cpu, const Loss& loss) {
-    if (!layout_.has_tracepoints) return;
     if (facts_ == nullptr || facts_at_ + sizeof loss > Block::kSize) {
       if (facts_ != nullptr) pool_.release(facts_);
       facts_ = pool_.take();
@@ -481,7 +443,6 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
       event.at = at;  // not before the time of the last event
       return true;
     }
-    if (item.kind == Item::Kind::kCode) return give_out_code(item, event);
     const auto fork = parse_fork({item.data, item.size});
     if (!fork) return false;
     event.at = at;
@@ -490,23 +451,6 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
     event.type = 0;
     event.raw = {};
     event.payload = NewThread{fork->thread, fork->same_process};
-    return true;
-  }
-  [[nodiscard]] bool give_out_code(const Item& item, Event& event) {
-    const Record record{RecordType::kSample, 0, {item.data, item.size}, nullptr};
-    const std::uint16_t attr = attr_of(layout_, record);
-    CodeRecord sample;
-    if (!layout_.shapes[attr].code_sample(record.bytes, sample)) return false;
-    const Timestamp at(item.time);
-    counters_.add_event(at);
-    ++samples_;
-    if (!wants_samples_) return false;
-    event.at = at;
-    event.cpu = item.cpu;
-    event.thread = ThreadId{static_cast<std::int32_t>(sample.thread)};
-    event.type = 0;
-    event.raw = record.bytes;
-    event.payload = CodeSample{mode_of(sample.mode), sample.address};
     return true;
   }
 
@@ -522,8 +466,6 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   Block* facts_ = nullptr;  // holds losses that wait for their turn; holds itself once
   std::size_t facts_at_ = 0;
   std::uint64_t newest_ = 0;
-  std::uint64_t samples_ = 0;  // samples of code
-  bool wants_samples_ = true;
   bool ended_ = false;
 };
 

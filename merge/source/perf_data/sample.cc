@@ -7,8 +7,7 @@ namespace {
 
 constexpr std::uint64_t kReadEnabled = 1, kReadRunning = 2, kReadId = 4, kReadGroup = 8,
                         kReadLost = 16;
-constexpr std::uint32_t kHardware = 0, kSoftware = 1, kTracepoint = 2;
-constexpr std::uint64_t kCpuClock = 0, kTaskClock = 1, kCycles = 0, kReferenceCycles = 9;
+constexpr std::uint32_t kTracepoint = 2;
 
 std::uint64_t count_of(std::uint64_t set, std::uint64_t bits) {
   return static_cast<std::uint64_t>(std::popcount(set & bits));
@@ -30,20 +29,13 @@ std::optional<std::uint64_t> read_values_size(std::uint64_t format,
 
 std::optional<Attr> Attr::parse(std::span<const std::byte> bytes) {
   constexpr std::size_t kFirstVersion = 64, kClockAt = 92;
-  constexpr std::uint64_t kWithoutKernel = 1u << 5, kFrequency = 1u << 10, kSampleIdAll = 1u << 18,
-                          kUseClock = 1u << 25, kBackward = 1u << 27;
+  constexpr std::uint64_t kFrequency = 1u << 10, kSampleIdAll = 1u << 18, kUseClock = 1u << 25,
+                          kBackward = 1u << 27;
   if (bytes.size() < kFirstVersion) return std::nullopt;
   const auto u64 = [&](std::size_t at) { return load<std::uint64_t>(bytes.data() + at); };
   Attr attr;
-  const auto type = load<std::uint32_t>(bytes.data());
-  attr.tracepoint = type == kTracepoint;
-  const std::uint64_t config = u64(8);
+  attr.tracepoint = load<std::uint32_t>(bytes.data()) == kTracepoint;
   const std::uint64_t flags = u64(40);
-  const bool is_clock = type == kSoftware && (config == kCpuClock || config == kTaskClock);
-  // The upper 32 bits of a hardware event's config select the kind of cores of a hybrid CPU.
-  const auto number = static_cast<std::uint32_t>(config);
-  const bool is_cycles = type == kHardware && (number == kCycles || number == kReferenceCycles);
-  attr.samples_code = (is_clock || is_cycles) && (flags & kWithoutKernel) == 0;
   attr.period = u64(16);
   attr.sample_type = u64(24);
   attr.read_format = u64(32);
@@ -99,19 +91,6 @@ bool RecordShape::other_sample(std::span<std::byte> record, Sample& sample) cons
   if (size > record.size() - at) return false;
   sample.raw = record.subspan(at, size);
   return true;
-}
-
-bool RecordShape::code_sample(std::span<const std::byte> record, CodeRecord& sample) const {
-  constexpr std::uint16_t kModeBits = 7;
-  if (!has_code() || record.size() < rest_) return false;
-  // The address and the thread come immediately before the time.
-  sample.address = load<std::uint64_t>(record.data() + time_ - 16);
-  sample.thread = load<std::uint32_t>(record.data() + time_ - 4);
-  sample.time = load<std::uint64_t>(record.data() + time_);
-  sample.cpu = load<std::uint32_t>(record.data() + cpu_);
-  sample.mode = load<std::uint16_t>(record.data() + 4) & kModeBits;
-  std::uint64_t at = rest_;
-  return skip_chain(record, at);
 }
 
 std::optional<Trailer> RecordShape::trailer(std::span<const std::byte> record) const {

@@ -55,8 +55,7 @@ enum SampleBit : std::uint64_t {
 // The fields of perf_event_attr that a reader of tracepoints needs.
 struct Attr {
   bool tracepoint = false;
-  bool samples_code = false;  // cycles or a clock event that also samples the kernel
-  std::uint64_t period = 1;   // or the frequency
+  std::uint64_t period = 1;  // or the frequency
   std::uint64_t sample_type = 0;
   std::uint64_t read_format = 0;
   bool frequency = false, sample_id_all = false, backward = false;
@@ -70,12 +69,6 @@ struct Sample {
   std::uint64_t time = 0;
   std::uint32_t cpu = 0;
   std::span<std::byte> raw;  // of a tracepoint: the kernel's record of the event, as in ftrace
-};
-// A sample of an event that is not a tracepoint: the instruction that a thread executed.
-struct CodeRecord {
-  std::uint64_t time = 0, address = 0;
-  std::uint32_t cpu = 0, thread = 0;
-  std::uint16_t mode = 0;  // PERF_RECORD_MISC_CPUMODE
 };
 // The time and CPU at the end of records that are not samples (sample_id_all).
 struct Trailer {
@@ -97,13 +90,6 @@ class RecordShape {
               record.subspan(rest_ + 4, size)};
     return true;
   }
-  // Returns whether samples say which thread executed which instruction, when and on which CPU.
-  [[nodiscard]] bool has_code() const {
-    constexpr std::uint64_t kNeeded = kIp | kTid | kTime | kCpu;
-    return (sample_type_ & kNeeded) == kNeeded;
-  }
-  // Parses a sample of code; false without has_code() or if a field is outside the record.
-  [[nodiscard]] bool code_sample(std::span<const std::byte> record, CodeRecord& sample) const;
   [[nodiscard]] std::optional<Trailer> trailer(std::span<const std::byte> record) const;
   // Returns the id of a sample or another record, if sample_type has one.
   [[nodiscard]] std::optional<std::uint64_t> id(std::span<const std::byte> record,

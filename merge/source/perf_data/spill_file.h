@@ -14,7 +14,7 @@ namespace trapline::perf_data {
 // A record that waits for its turn. `data` is borrowed from a block or from a run that is read
 // back.
 struct Item {
-  enum class Kind : std::uint8_t { kEvent, kLoss, kThread, kCode };
+  enum class Kind : std::uint8_t { kEvent, kLoss, kThread };
   std::uint64_t time = 0;
   std::byte* data = nullptr;
   struct Block* block = nullptr;  // the block of `data`; null: `data` is in a run

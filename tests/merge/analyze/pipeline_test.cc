@@ -78,16 +78,6 @@ TEST_F(PipelineTest, ASinkGetsWhatItSelectsAndNoMore) {
   EXPECT_THAT(events.exits, IsEmpty());
 }
 
-TEST_F(PipelineTest, SamplesOfCodeAreNoPartOfTheRecordedTime) {
-  const auto sample = [](std::uint64_t at) {
-    return make(at, 0, kVcpu0, CodeSample{CodeSample::Mode::kKernel, 0x1000});
-  };
-  const Recorder& all = play(SpanClass::kEvents, {sample(10), exit(100), entry(150), sample(900)});
-  EXPECT_THAT(all.events, ElementsAre(10, 100, 150, 900));
-  EXPECT_EQ(pipeline_->begin()->ns(), 100u);
-  EXPECT_EQ(pipeline_->end().ns(), 150u);
-}
-
 Event woken_by(ThreadId waker, std::uint64_t at,
                SchedWakeup::Context context = SchedWakeup::Context::kThread) {
   return make(at, 1, waker, SchedWakeup{kVcpu0, 1, true, context});

@@ -44,15 +44,6 @@ class PerfDataFile {
     records += record(9, words(kId, 0, time, cpu) + raw);
     return *this;
   }
-  // What a thread executed: IDENTIFIER, IP, TID, TIME, CPU, CALLCHAIN.
-  PerfDataFile& code(std::uint64_t time, std::uint32_t cpu, std::uint32_t thread,
-                     std::uint64_t address, const std::string& chain, std::uint16_t mode = 1) {
-    records += record(9,
-                      words(kId, address) + bytes_of(thread) + bytes_of(thread) +
-                          words(time, cpu, chain.size() / 8) + chain,
-                      mode);
-    return *this;
-  }
   PerfDataFile& round() {
     records += record(68, "");
     return *this;

@@ -261,83 +261,6 @@ TEST_F(PerfDataTest, WhatStandsBeforeTheRawDataIsPassedOver) {
     EXPECT_FALSE(shape.sample(bytes.first(size), sample)) << size;
 }
 
-class CodeSamplesTest : public PerfDataTest {
- protected:
-  CodeSamplesTest() {
-    file_.type = 1;
-    file_.config = 0;  // cpu-clock
-    file_.sample_type = kIdentifier | kIp | kTid | kTime | kCpu | kCallchain;
-  }
-};
-
-TEST_F(CodeSamplesTest, ASampleSaysWhatItsThreadExecuted) {
-  file_.code(200, 1, 42, 0xffffffff81000000, words(~127ull, 0xffffffff81000000, 0xffff));
-  file_.code(100, 0, 43, 0x1234, "", 5).round();
-  for (const std::string& bytes : {file_.file(), file_.pipe()}) {
-    const auto source = open(bytes);
-    Event event;
-    ASSERT_EQ(source->next(event), Read::kEvent);
-    EXPECT_EQ(event.at.ns(), 100u);
-    EXPECT_EQ(std::get<CodeSample>(event.payload).mode, CodeSample::Mode::kGuest);
-    ASSERT_EQ(source->next(event), Read::kEvent);
-    EXPECT_EQ(event.thread, ThreadId{42});
-    EXPECT_EQ(event.cpu, 1u);
-    const auto& sample = std::get<CodeSample>(event.payload);
-    EXPECT_EQ(sample.mode, CodeSample::Mode::kKernel);
-    EXPECT_EQ(sample.address, 0xffffffff81000000u);
-    EXPECT_EQ(source->event_text(event), "0xffffffff81000000 of the kernel");
-    EXPECT_EQ(source->next(event), Read::kEnd);
-    EXPECT_TRUE(source->status());
-    EXPECT_THAT(source->event_counts(), ElementsAre(Pair("sample", 2)));
-  }
-}
-
-TEST_F(CodeSamplesTest, WhoSelectsNoSamplesGetsNoneAndTheyAreCounted) {
-  const auto source = open(file_.code(100, 0, 42, 1, "").file());
-  source->select(EventClass::kExits);
-  Event event;
-  EXPECT_EQ(source->next(event), Read::kEnd);
-  EXPECT_EQ(source->counters().events, 1u);
-}
-
-TEST_F(CodeSamplesTest, LostSamplesHideNoEvent) {
-  file_.code(100, 0, 42, 1, "").lost(110, 0, 5).throttle(true, 115, 0).throttle(false, 118, 0);
-  const auto source = open(file_.code(120, 0, 42, 1, "").lost_samples(0, 7).file());
-  times(*source);
-  EXPECT_TRUE(losses_.empty());
-  EXPECT_EQ(source->counters().lost_samples, 7u);
-  EXPECT_EQ(source->counters().throttled, 1u);
-  EXPECT_EQ(source->counters().gaps, 0u);
-}
-
-TEST_F(CodeSamplesTest, AChainThatIsLongerThanItsRecordIsDamaged) {
-  file_.code(100, 0, 42, 1, words(1, 2, 3));
-  file_.records[8 + 40] = 4;  // frames
-  const auto source = open(file_.file());
-  Event event;
-  EXPECT_EQ(source->next(event), Read::kEnd);
-  EXPECT_EQ(source->counters().damaged_events, 1u);
-}
-
-TEST_F(CodeSamplesTest, OnlySamplesOfCyclesAndClocksAreRead) {
-  constexpr std::uint64_t kPerformanceCores = std::uint64_t{4} << 32;
-  const auto is_read = [this](std::uint32_t type, std::uint64_t config, std::uint64_t flags) {
-    PerfDataFile file = file_;
-    file.type = type;
-    file.config = config;
-    file.flags |= flags;
-    temporary_.write(file.code(100, 0, 42, 1, "").file());
-    return open_perf_data(temporary_.path()).has_value();
-  };
-  constexpr std::uint64_t kWithoutKernel = 1u << 5;
-  EXPECT_TRUE(is_read(0, 0, 0));
-  EXPECT_TRUE(is_read(0, kPerformanceCores, 0));
-  EXPECT_TRUE(is_read(1, 1, 0));                // task-clock
-  EXPECT_FALSE(is_read(0, 3, 0));               // cache-misses
-  EXPECT_FALSE(is_read(1, 2, 0));               // page-faults
-  EXPECT_FALSE(is_read(0, 0, kWithoutKernel));  // cycles:u
-}
-
 // perf leaves IDENTIFIER out where all events have the same fields.
 TEST_F(PerfDataTest, AnIdStandsAfterTheAddressOfASampleAndBeforeTheCpuOfOthers) {
   const RecordShape shape(kIp | kTid | kTime | kAddr | kId | kCpu, 0);
@@ -349,9 +272,10 @@ TEST_F(PerfDataTest, AnIdStandsAfterTheAddressOfASampleAndBeforeTheCpuOfOthers) 
   EXPECT_EQ(RecordShape(kIp | kTime, 0).id(std::as_bytes(std::span(sample)), true), std::nullopt);
 }
 
-TEST_F(CodeSamplesTest, SamplesWithoutTheirCpuAreRefused) {
-  file_.code(100, 0, 42, 1, "").sample_type &= ~std::uint64_t{kCpu};
-  EXPECT_THAT(error_of(file_.file()).message, HasSubstr("--sample-cpu"));
+TEST_F(PerfDataTest, AFileWithoutTracepointsIsRefused) {
+  file_.type = 1;  // cpu-clock
+  file_.config = 0;
+  EXPECT_THAT(error_of(file_.entry(100, 0).file()).message, HasSubstr("holds no tracepoints"));
 }
 
 }  // namespace

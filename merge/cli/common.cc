@@ -60,7 +60,7 @@ void add_input_options(CLI::App& command, InputOptions& options) {
   how.add("--symbols", options.symbols, "FILE[@OFFSET]",
           "Guest symbols: ELF, kallsyms, System.map; repeatable");
   how.add("--trace-events", options.trace_events, "FILE",
-          "The trace-events-all of the QEMU that was recorded");
+          "Your QEMU's trace-events-all (default: the session's)");
   seldom.add("--offset", options.offsets, "SOURCE=NS",
              "Add NS to the times of recording SOURCE; repeatable");
   seldom
@@ -85,7 +85,7 @@ void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std:
   const OptionGroup qemu(command, group);
   CLI::Option* events =
       qemu.add("--qemu-events", patterns, "PATTERN",
-               "QEMU's (default: memory_region_ops_*, without which devices have no names)")
+               "QEMU's events (default: memory_region_ops_*, which give devices their names)")
           ->delimiter(',')
           ->allow_extra_args(false);
   qemu.flag("--no-qemu-events", none, "Record none of QEMU's events")->excludes(events);

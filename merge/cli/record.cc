@@ -192,9 +192,8 @@ void add_snapshots(CLI::App& command, RecordArguments& options) {
   snapshots
       .add("--around", options.around, "TIME", "Kept before and after each of them (default: 1s)")
       ->needs(trigger);
-  auto* flight = snapshots.add(
-      "--flight", options.flight, "TIME",
-      fmt::format("Hold the last TIME, in {}, for snapshot", record::kDefaultFlightFolder));
+  auto* flight = snapshots.add("--flight", options.flight, "TIME",
+                               "Hold the last TIME in memory, for trapline snapshot");
   snapshots.rare()
       .add("--spacing", options.spacing, "TIME",
            "With --flight: at most one snapshot within this time (default: 5m)")
@@ -216,7 +215,7 @@ void add_kernel_events(CLI::App& command, record::RecordOptions& options) {
   events.flag("--stalls", choice.stalls, "Events for trapline stalls, and those of --sched");
   events.flag("--faults", choice.faults, "Events for report --faults, and those of --sched");
   events.flag("--host-cpu", choice.host_cpu, "Events for report --host-cpu, and those of --sched");
-  events.flag("--irq", choice.irq, "Host interrupts, for timeline (guest's: always)");
+  events.flag("--irq", choice.irq, "Host interrupts, for timeline (not for report --irq)");
   events.flag("--syscalls", choice.syscalls, "All system calls");
   events.flag("--block", choice.block, "Reads and writes of the host's disks");
   events.flag("--kernel-functions", options.kernel_functions,

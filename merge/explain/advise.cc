@@ -760,13 +760,14 @@ Advice AdviceSink::advice(const Naming& names) const {
   const bool knows_waits =
       names.pipeline.exits().known_states()[static_cast<std::size_t>(State::kPreempted)];
   const std::string_view least = costs_at_least(names.pipeline.exits()) ? "at least " : "";
-  finding.push_back(fmt::format(
-      "The {} busy for {}: the guest ran for {} of it, exits cost {}{}, and {}.",
-      vcpus == 1 ? "vCPU was" : "vCPUs were", ns_text(found.busy),
-      percent_text(busy.guest_ns, found.busy), least, percent_text(busy.exit_ns, found.busy),
-      knows_waits ? fmt::format("for {}{} a vCPU was ready and did not run", least,
-                                percent_text(busy.not_run_ns, found.busy))
-                  : "whether a vCPU waited for a CPU was not recorded"));
+  finding.push_back(
+      fmt::format("The {} busy for {}: the guest ran for {} of it, {}{}, and {}.",
+                  vcpus == 1 ? "vCPU was" : "vCPUs were", ns_text(found.busy),
+                  percent_text(busy.guest_ns, found.busy), exits_cost(!least.empty(), knows_waits),
+                  percent_text(busy.exit_ns, found.busy),
+                  knows_waits ? fmt::format("for {}{} a vCPU was ready and did not run", least,
+                                            percent_text(busy.not_run_ns, found.busy))
+                              : "whether a vCPU waited for a CPU was not recorded"));
   if (const auto& rows_of_host = found.advice.of_host;
       !rows_of_host.empty() && rows_of_host.front().host_low_ns != 0) {
     const AdviceRow& most = rows_of_host.front();

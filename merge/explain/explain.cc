@@ -543,8 +543,8 @@ std::string part_sentence(const Explanation& explanation, Part part) {
       return fmt::format("{} took {}; its events there: {}{}", vmm, time, events,
                          explanation.device_told
                              ? ""
-                             : "; the device's own events were not recorded (record --qemu-events "
-                               "'memory_region_ops_*,EVENTS')");
+                             : "; the device's own events were not recorded (trapline help "
+                               "devices)");
     }
     case Part::kPreempted:
       return fmt::format("For {} it was ready to run and did not run{}", time,

@@ -180,7 +180,7 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
     out << "and " << grouped(table.left_out) << " more (--top)\n";
   if (!parts.empty()) {
     not_shown += fmt::format("{}{} ({})", not_shown.empty() ? "" : "; ", parts,
-                             sum ? "together: other" : "the rest of a row");
+                             sum ? "together: other" : "what a row lacks to 100%");
   }
   if (!not_shown.empty() && style.tells_dropped) {
     not_shown += "; a wider terminal or COLUMNS=200 shows them";

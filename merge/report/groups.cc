@@ -253,15 +253,15 @@ void explain_reasons(const ReportData& report, std::vector<std::string>& text) {
 std::string legend_text(const ReportData& report) {
   constexpr std::uint32_t kP99PerMille = 990;
   constexpr std::array<std::string_view, kParts> kMeanings = {
-      "the host's, with KVM", "QEMU", "waits for a CPU", "asleep in KVM or QEMU", "idle"};
+      "the host's, with KVM", "QEMU, its system calls too", "waits for a CPU",
+      "asleep in KVM or QEMU", "idle"};
   const auto titles = part_titles(report.known_states());
   std::vector<std::string> text;
   if (!report.durations()) return {};
   const bool no_waits = leaves_out_waits(report);
   if (no_waits || report.halted_ns() != 0)
     text.push_back(fmt::format(
-        "share: the part of the busy time that the exits took; blocked time counts, {}halted time "
-        "not{}",
+        "share: the exits' part of the busy time, with blocked time but without {}halted time{}",
         no_waits ? "waits for a CPU and " : "",
         report.overhead && std::ranges::any_of(report.rows, &GroupRow::halts)
             ? fmt::format("; exits and halts together: {}",
@@ -305,8 +305,9 @@ Table in_text(const ReportData& report) {
   if (report.rows_of == RowsOf::kExits)
     if (std::string legend = legend_text(report); !legend.empty())
       table.after.push_back({.text = std::move(legend), .shown = Shown::kLegend});
-  table.after.push_back(
-      {.text = largest_text(report), .label = "largest part:", .dropped = "largest_ns"});
+  table.after.push_back({.text = largest_text(report),
+                         .label = "largest part of the total:",
+                         .dropped = "largest_ns"});
   table.name = [name = table.name, by = report.by](std::size_t row) {
     return shown_key(name(row), by);
   };

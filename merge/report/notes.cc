@@ -268,13 +268,18 @@ std::string not_recorded_text(const ReportData& report) {
 
 std::string no_halt_note(bool is_window) {
   return fmt::format(
-      "no halt {}: either the guest was always busy, or it idled without an exit (idle=poll, "
-      "QEMU's cpu-pm=on), and the exits' share of its busy time is higher than shown",
+      "no halt {}: the guest was always busy, or it idled without an exit (idle=poll, QEMU's "
+      "cpu-pm=on); if it idled, the exits' share of its busy time is higher than shown",
       is_window ? "lies in this part of the recording" : "was recorded");
 }
 
 bool costs_at_least(const ExitTracker& exits) {
   return !exits.saw_halts() || exits.saw_whole_halts();
+}
+
+std::string_view exits_cost(bool at_least, bool knows_waits) {
+  if (!knows_waits) return "exits and the waits for a CPU in them took ";
+  return at_least ? "exits cost at least " : "exits cost ";
 }
 
 std::string losses_note(const Timeline& timeline) {

@@ -41,6 +41,9 @@ void note_declarations(const Input& input, const Names& names, std::vector<std::
 // that idles without a halt does so in its own time, and a halt that is not divided contains part
 // of the cost.
 [[nodiscard]] bool costs_at_least(const ExitTracker& exits);
+// Returns the words before the part of the busy time that exits cost: without recorded waits for a
+// CPU, exits contain them, and what exits cost alone has no bound.
+[[nodiscard]] std::string_view exits_cost(bool at_least, bool knows_waits);
 
 // Returns losses_note() for all sources of the timeline, as far as they were read; empty: nothing
 // was lost.

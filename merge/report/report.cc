@@ -402,8 +402,9 @@ std::string finding_text(const ReportData& report) {
   if (halted != 0) text += (paused != 0 ? ", halted for " : " and halted for ") + time(halted);
   if (paused != 0) text += " and paused for " + time(paused);
   const std::string_view least = report.costs_at_least ? "at least " : "";
-  text += fmt::format(". Of the busy time the guest ran {}; exits cost {}{}",
-                      percent_text(overhead.guest_ns, busy), least,
+  text += fmt::format(". Of the busy time the guest ran {}; {}{}",
+                      percent_text(overhead.guest_ns, busy),
+                      exits_cost(report.costs_at_least, report.knows(State::kPreempted)),
                       percent_text(overhead.exit_ns, busy));
   text += costliest_text(report);
   if (!report.knows(State::kUser))
@@ -535,8 +536,8 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
   else if (!idle || can_be_advised(report))
     ask(question_of(most, report));
   if (report.cycles && !around.empty()) return steps;
-  steps.push_back({fmt::format("explain {}{}", words.recording, around),
-                   "why the longest took long; --around TIME: another"});
+  steps.push_back(
+      {fmt::format("explain {}{}", words.recording, around), "why the longest exit took so long"});
   if (!std::ranges::all_of(report.sources, [](auto& one) { return one.aligned.is_same_clock(); }))
     steps.push_back({fmt::format("timeline {} --around max", words.recording),
                      "host, QEMU and guest on one timeline"});

@@ -51,7 +51,7 @@ export class Latency {
     const what = choice.rows.length === 0 ? [this.model.hasHalts ? "All exits, with halts" : "All exits"]
       : choice.rows.flatMap((one, i) => [i ? " and " : "", name(clip(one.key, 50), one.by)]);
     entitle(this.element, ...what, row && !row.approximate ? `: half of ${counted(count, "exit")} took at most ${duration(row.p50_ns)}, the longest ${duration(row.max_ns)}`
-      : `: half of ${counted(count, "exit")} that ended took about ${atMost(ranked(bins, count, 500))} or less, the longest ${this.longest(choice, bins)}`);
+      : `: half of ${counted(count, "exit")} took about ${atMost(ranked(bins, count, 500))} or less, the longest ${this.longest(choice, bins)}${selection.count > count ? `; ${grouped(selection.count - count)} more have no recorded end` : ""}`);
     this.sliders.show([bins[0]![0], bins.at(-1)![0] + 1], choice.latency);
     this.shown = { choice, counts: new Map(bins) };
     this.drawBars(bins, choice, row);
@@ -88,7 +88,7 @@ export class Latency {
     if (this.drawn?.heat !== heat || this.drawn.look !== look) {
       this.drawn = { heat, look };
       this.cells.element.setAttribute("aria-label", `Exits by time and latency; the fullest of the cells has ${counted(heat.most, "exit")}`);
-      this.cells.draw(Math.max(280, widthOf(this.overTime, 460)), { ...this.model.scaleOf(choice), label: `begin of the exit; stronger: more exits, at most ${grouped(heat.most)} a cell`, say: sinceStart },
+      this.cells.draw(Math.max(280, widthOf(this.overTime, 460)), { ...this.model.scaleOf(choice), label: `begin of the exit; stronger: more exits, up to ${grouped(heat.most)} in a cell`, say: sinceStart },
         { from: edge(heat.first), to: edge(heat.last), log: true, say: duration }, [this.model.edges(), this.model.edges().fill(1)]);
     }
     this.cells.select(choice.time && [this.model.edge(choice.time[0]), this.model.edge(choice.time[1])]);

@@ -137,7 +137,7 @@ export class Model {
   before(how: string): string {
     const edge = this.edge(this.begin);
     const lost = this.losses.filter(({ to }) => to < edge).length;
-    return `The first ${duration(edge)}, before a guest first ran, are ${how}${lost > 0 ? `, with ${lost} ${lost === 1 ? "loss" : "losses"} in them` : ""}; the percentages at the right count them as offline`;
+    return `The first ${duration(edge)}, before a guest first ran, are ${how}${lost > 0 ? `, with ${lost} ${lost === 1 ? "loss" : "losses"} in them` : ""}`;
   }
 
   binAt(ns: number): number {

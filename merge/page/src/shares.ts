@@ -26,7 +26,7 @@ export class Shares {
   private readonly whole: HTMLButtonElement;
   private readonly onlyBusy: HTMLButtonElement;
   private readonly before = h("p", { class: "dim", id: "before" });
-  private readonly idle: boolean; // more of the vCPUs' time than not
+  private readonly halts: boolean; // or other time that is not busy
   private view: Range;
   readonly zoom: Zoom; // of the strips
 
@@ -45,7 +45,6 @@ export class Shares {
       all: () => show(model.begin, bins),
     };
     const all = sums(model.data.vcpus, null);
-    this.idle = busyOf(all) * 2 < all.time - all.not_seen;
     const timeButton = (busy: boolean, text: string): HTMLButtonElement =>
       h("button", { type: "button", id: busy ? "busy-time" : "all-time", click: () => this.change({ busy }) }, text);
     this.sliders = new Sliders("time", "Interval from", (bin) => moment(model.edge(bin), 3), (time) => this.change({ time }));
@@ -54,9 +53,9 @@ export class Shares {
     this.strips = new Strips(model, { read: (text) => { this.reading.textContent = visible(text); },
       brush: (from, to) => this.change({ time: [model.binAt(from), model.binAt(to) + 1] }) });
     zoomByWheel(this.strips.element, this.zoom, (left) => (left - kEdges[0]) / (this.strips.width() - kEdges[0] - kEdges[1]));
-    const halts = all.halted + all.paused + all.offline > 0 && busyOf(all) > 0;
+    this.halts = all.halted + all.paused + all.offline > 0 && busyOf(all) > 0;
     this.element.append(
-      halts ? h("div", { class: "controls noprint", role: "group", "aria-label": "Time that is shown" }, this.whole, this.onlyBusy, h("span", { class: "dim" }, "busy time includes waits for a CPU, and leaves out halts and time offline")) : "",
+      this.halts ? h("div", { class: "controls noprint", role: "group", "aria-label": "Time that is shown" }, this.whole, this.onlyBusy, h("span", { class: "dim" }, "busy time includes waits for a CPU, and leaves out halts and time offline")) : "",
       this.strips.element, this.marked, this.before, this.reading, this.sliders.element);
     this.reading.textContent = "Drag over a strip to choose an interval: the tables and charts of exits then show only that.";
   }
@@ -67,7 +66,7 @@ export class Shares {
     const time = choice.time;
     const span = time ? this.model.edge(time[1]) - this.model.edge(time[0]) : data.duration_ns;
     const all = sums(data.vcpus, time);
-    const busy = choice.busy ?? this.idle;
+    const busy = choice.busy ?? this.halts;
     this.whole.setAttribute("aria-pressed", String(!busy));
     this.onlyBusy.setAttribute("aria-pressed", String(busy));
     // Shares are of the busy time, as in the report's sentence, whatever time the strips show.

@@ -18,10 +18,10 @@ function stalls({ rows, count, total_ns, min_ns }: Rows): HTMLElement {
   const longest = rows[0];
   if (!longest) return nothing(section("stalls", []), `No vCPU was kept from the guest for ${duration(min_ns)} or more`);
   const causes = (stall: Fields): Child[] => (stall.causes as Fields[]).slice(0, kCauses).filter((cause, i) => i === 0 || cause.ns * 20 >= stall.ns)
-    .flatMap(({ cause, culprit, phase, ns }, i) => [i && "; ", cause, culprit && ": ", culprit && name(clip(culprit, 60)), phase ? ` (${phase}) ` : " ", percent(ns / Math.max(1, stall.ns))]);
+    .flatMap(({ cause, culprit, phase, ns }, i) => [i && "; ", cause, culprit && (cause === "preempted" ? " by " : ": "), culprit && name(clip(culprit, 60)), phase ? ` (${phase}) ` : " ", percent(ns / Math.max(1, stall.ns))]);
   return section("stalls", [name(longest.name), ` made no progress for ${duration(longest.ns)}: `, clip(longest.causes[0]?.text ?? "", 100), ` (${percent((longest.causes[0]?.ns ?? 0) / Math.max(1, longest.ns))} of it)`],
     h("p", {}, longest.finding, ...longest.noticed.map(({ what, after_ns, source }: Fields) => ` A guest may notice: ${what} after ${duration(after_ns)} (${source}).`)),
-    h("p", { class: "dim" }, `A stall is an exit, or several with hardly any guest time in between. ${grouped(count)} of ${duration(min_ns)} and more took ${duration(total_ns)} together; here are the ${rows.length} longest: trapline stalls prints all, with --min shorter ones too.`),
+    h("p", { class: "dim" }, `A stall is an exit, or several with hardly any guest time in between. ${grouped(count)} of them, of ${duration(min_ns)} or longer, took ${duration(total_ns)} together; the ${rows.length} longest are here. trapline stalls prints all, and with --min shorter ones too.`),
     rowsTable("Stalls", [["Began", "moment", "start"], ["Lasted", "time", "ns"], ["vCPU", "node", (stall) => [name(stall.name), stall.open && " (lasts at the end)"]],
       ["Exits", "count", "exits"], ["Longest exit", "name", "exit"], ["Went to", "node", (stall) => h("td", { class: "wrap" }, ...causes(stall)), "% of the stall"]], rows));
 }
@@ -137,7 +137,7 @@ const kInterrupts = 12;
 function interrupts(irqs: Rows | undefined): HTMLElement {
   const rows = [...(irqs?.rows ?? [])].sort((a, b) => b.injected - a.injected);
   const busiest = rows[0];
-  if (!busiest) return nothing(section("interrupts", []), "The guest's interrupts were not recorded; trapline record always records them");
+  if (!busiest) return nothing(section("interrupts", []), "The guest's interrupts are not in this recording: trapline record has them in each");
   const lines = linesOf(rows.slice(0, kInterrupts), (row) => `${row.vector} ${row.pin}`, [["raise_to_inject", "raised → injected"], ["raise_to_entry", "raised → in guest"], ["inject_to_eoi", "injected → EOI"]]);
   const again = irqs!.coalesced;
   return section("interrupts", [`${grouped(sumOf(rows, (row) => row.injected))} interrupts were injected; the most frequent, ${busiest.vector} (${busiest.pin}), half of the time within ${duration(busiest.raise_to_inject.p50_ns)}`],

@@ -1,7 +1,7 @@
 // Shows who kept the vCPUs waiting: preempted and blocked time by culprit, and when.
 import type { Choice } from "./choice";
 import { clip, entitle, h, name, nothing, replace, s, section, swatch } from "./dom";
-import { theVcpus, whose } from "./known";
+import { theVcpus } from "./known";
 import type { Model } from "./model";
 import { barsPath, drawRows, emptyTable } from "./rows";
 import { duration, grouped, moment, percent } from "./text";
@@ -48,7 +48,7 @@ export class Waits {
       return;
     }
     entitle(this.element, name(clip(most.row[0].culprit, 60)),
-      ` kept ${/vCPU/.test(most.row[0].culprit) ? "other vCPUs" : theVcpus(this.model.data)} waiting for ${duration(most.row[1])}, ${percent(most.row[1] / Math.max(1, sums[most.i] ?? 0))} of ${whose(this.model.data)} time ${kParts[most.i]![0]} ${when}`.trimEnd());
+      ` kept ${/vCPU/.test(most.row[0].culprit) ? "other vCPUs" : theVcpus(this.model.data)} waiting for ${duration(most.row[1])}, ${percent(most.row[1] / Math.max(1, sums[most.i] ?? 0))} of all ${most.i === 0 ? "waits for a CPU" : "blocked time"} ${when}`.trimEnd());
     replace(this.tables, ...kParts.flatMap(([part, head], i) => (rows[i]!.length ? [this.table(part, head, rows[i]!, sums[i] ?? 0, waits[part])] : [])));
   }
 
@@ -58,7 +58,7 @@ export class Waits {
     table.classList.add("tall");
     const { from, to } = this.model.scaleOf(this.choice!);
     drawRows(table, [[h("th", { scope: "col" }, swatch(part), head), "node", ([row]) => [name(row.culprit), row.culprit === "idle" && h("small", {}, "the CPU had to wake up"), row.vm !== null && !row.culprit.includes("VM ") && h("small", {}, "VM ", name(row.vm))]],
-      ["Time", "time", ([, ns]) => ns], ["Share", "share", ([, ns]) => ns / Math.max(1, sum), `of the time ${part}`], ["Times", "count", ([row]) => (chosen ? null : row.count)],
+      ["Time", "time", ([, ns]) => ns], ["Share", "share", ([, ns]) => ns / Math.max(1, sum), `of the time ${part}`], ["Count", "count", ([row]) => (chosen ? null : row.count)],
       ["Longest", "time", ([row]) => (chosen ? null : row.max_ns)], ["When", "node", ([row]) => this.strip(part, row), `${moment(from, 3)} to ${moment(to, 3)}`]], rows);
     return h("div", {}, table,
       h("p", { class: "dim" }, [left_out > 0 ? `${grouped(left_out)} more culprits are not on this page: trapline report --waits prints them` : "",

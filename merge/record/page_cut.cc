@@ -12,6 +12,17 @@ void put_commit(std::span<std::byte> page, std::uint64_t commit) {
   std::memcpy(page.data() + 8, &commit, kCommitSize);  // little-endian, as the readers expect
 }
 
+// Returns where the header of the first event from `at` on begins: after time extends, time stamps
+// and discarded events.
+const std::byte* event_header(const std::byte* at) {
+  constexpr std::uint32_t kPadding = 29, kTimeExtend = 30;
+  for (;;) {
+    const std::uint32_t kind = load<std::uint32_t>(at) & 0x1f;
+    if (kind < kPadding) return at;
+    at += kind >= kTimeExtend ? 8 : 4 + load<std::uint32_t>(at + 4);
+  }
+}
+
 }  // namespace
 
 std::optional<PageFacts> look_at_page(std::span<const std::byte> page) {
@@ -34,19 +45,23 @@ CutPage cut_page(std::span<const std::byte> page, std::uint64_t from, std::uint6
   CutPage piece;
   RingPage walk;
   if (!walk.load(page, kCommitSize)) return piece;
-  // An event is copied from the end of the previous one, so that a time extend before it is copied
-  // too. The new page gets the time before its first event, which that event's delta adds to.
+  // The new page gets the time before its first event, which that event's delta adds to. What
+  // stands before that event's header, such as a time extend, is left out: libtraceevent tells a
+  // page's loss only if the page begins with an event.
   const std::byte* begin = walk.position();
-  std::uint64_t time = load<std::uint64_t>(page.data());
+  std::uint64_t time = 0;
   const std::byte* end = begin;
   for (RecordedEvent event; walk.next(event);) {
     if (piece.events == 0 && event.time < from) {
       ++piece.skipped;
       begin = walk.position();
-      time = event.time;
       continue;
     }
     if (event.time > to) break;
+    if (piece.events == 0) {
+      begin = event_header(begin);
+      time = event.time - (load<std::uint32_t>(begin) >> 5);
+    }
     ++piece.events;
     piece.last = std::max(piece.last, event.time);
     end = walk.position();

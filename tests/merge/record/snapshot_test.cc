@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "merge/analyze/exit_tracker.h"
+#include "merge/record/page_cut.h"
 #include "tests/merge/record/replay.h"
 #include "tests/support/open_by_path.h"
 #include "tests/support/temporary_folder.h"
@@ -18,6 +19,37 @@ using testing::Bytes;
 using ::testing::ElementsAre;
 using testing::Recorded;
 using trapline::test::data_path;
+
+// libtraceevent tells a page's loss only if the page begins with an event, not with a time extend, a
+// time stamp or a discarded event.
+TEST(CutPageTest, APieceBeginsWithAnEvent) {
+  constexpr std::uint32_t kData = 1, kPadding = 29, kTimeExtend = 30, kTimeStamp = 31;
+  constexpr std::uint32_t kDelta = 5, kDeltaBits = 27, kMost = (1u << kDeltaBits) - 1;
+  constexpr std::uint64_t kTime = 1000, kLater = kTime + (std::uint64_t{2} << kDeltaBits) + kDelta;
+  const auto stamp = static_cast<std::uint32_t>(kLater - kDelta) & kMost;
+  const std::vector<std::uint32_t> before[] = {
+      {kTimeExtend, 2},
+      {kTimeStamp | stamp << kDelta, 2},
+      {kPadding | 3u << kDelta, 8, 0, kTimeExtend | (kMost - 2) << kDelta, 1}};
+  for (const auto& words : before) {
+    std::vector<std::uint32_t> events{kData, 7};
+    events.insert(events.end(), words.begin(), words.end());
+    events.insert(events.end(), {kData | kDelta << 5, 8});
+    std::vector<std::byte> page(4096), out(4096);
+    const std::uint64_t commit = events.size() * 4;
+    std::memcpy(page.data(), &kTime, 8);
+    std::memcpy(page.data() + 8, &commit, 8);
+    std::memcpy(page.data() + kPageHead, events.data(), commit);
+    const CutPage piece = cut_page(page, kTime + 100, ~std::uint64_t{0}, out);
+    EXPECT_EQ(piece.skipped, 1u);
+    EXPECT_EQ(piece.events, 1u);
+    EXPECT_EQ(piece.used, kPageHead + 8);
+    EXPECT_EQ(load<std::uint32_t>(out.data() + kPageHead), kData | kDelta << 5);
+    const auto facts = look_at_page(out);
+    ASSERT_TRUE(facts);
+    EXPECT_EQ(facts->first, kLater);
+  }
+}
 
 TEST(WindowsTest, JoinsWhatTouches) {
   Windows windows;

@@ -108,11 +108,13 @@ struct VcpuTotals {
 // not end are included.
 struct Overhead {
   std::uint64_t guest_ns = 0, exit_ns = 0, not_run_ns = 0;
+  std::uint64_t blocked_ns = 0;  // of exit_ns
   [[nodiscard]] std::uint64_t busy_ns() const { return guest_ns + exit_ns + not_run_ns; }
   void add(const VcpuTotals& totals) {
     guest_ns += totals.guest_ns;
     exit_ns += cost_ns(totals.parts);
     not_run_ns += totals.parts[static_cast<std::size_t>(Part::kPreempted)];
+    blocked_ns += totals.parts[static_cast<std::size_t>(Part::kBlocked)];
   }
 };
 

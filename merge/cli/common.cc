@@ -60,7 +60,7 @@ void add_input_options(CLI::App& command, InputOptions& options) {
   how.add("--symbols", options.symbols, "FILE[@OFFSET]",
           "Guest symbols: ELF, kallsyms, System.map; repeatable");
   how.add("--trace-events", options.trace_events, "FILE",
-          "Your QEMU's trace-events-all (default: the session's)");
+          "QEMU's trace-events-all (default: the session's)");
   seldom.add("--offset", options.offsets, "SOURCE=NS",
              "Add NS to the times of recording SOURCE; repeatable");
   seldom

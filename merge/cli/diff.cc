@@ -176,7 +176,7 @@ void add_diff(CLI::App& app, int& status) {
   how.add("--symbols", options->compare.common.symbols, "FILE[@OFFSET]",
           "Guest symbols: ELF, kallsyms, System.map; repeatable");
   how.rare().add("--trace-events", options->compare.common.trace_events, "FILE",
-                 "Your QEMU's trace-events-all (default: the session's)");
+                 "QEMU's trace-events-all (default: the session's)");
   add_time_units(how.rare(), options->compare.common);
   add_output(OptionGroup(*command, kOutput), options->output);
   add_color(OptionGroup(*command, kOutput), options->output.color);

@@ -291,7 +291,8 @@ void warn_of_facts(const Recorded& a, const Recorded& b, std::vector<std::string
                                    a.path, right->second, b.path));
   }
   if (a.vcpus != b.vcpus && (a.exits == 0) == (b.exits == 0))
-    warnings.push_back(fmt::format("{} has {} vCPUs, {} has {}", a.path, a.vcpus, b.path, b.vcpus));
+    warnings.push_back(fmt::format("{} has {} vCPU{}, {} has {}", a.path, a.vcpus,
+                                   a.vcpus == 1 ? "" : "s", b.path, b.vcpus));
   if (a.clock != b.clock) {
     warnings.push_back(
         fmt::format("the clocks differ: {} in {}, {} in {}", a.clock, a.path, b.clock, b.path));

@@ -209,10 +209,9 @@ std::string gain_text(const AdviceRow& row) {
         "costs at most {}; a CPU quota may have kept them waiting: their cgroups' "
         "cpu.stat tells (trapline record), or --assume no-quota",
         percent_text(row.cost_ns, row.busy_ns));
-  return fmt::format("costs {}; {}", percent_text(row.cost_ns, row.busy_ns),
-                     remedy_of(row.id).model == AdviceModel::kNone
-                         ? "the gain is not validated"
-                         : "the gain may be below 1%, or is not known within a factor of two");
+  return fmt::format(
+      "costs {}; {}", percent_text(row.cost_ns, row.busy_ns),
+      remedy_of(row.id).model == AdviceModel::kNone ? "gain not validated" : "gain unknown");
 }
 
 std::vector<Paragraph> sentences_of(const AdviceRow& row, std::size_t rank) {
@@ -222,11 +221,11 @@ std::vector<Paragraph> sentences_of(const AdviceRow& row, std::size_t rank) {
                                        .label = fmt::format("{}.", rank),
                                        .figures = true},
                                       {.text = row.change, .label = "   change:"},
-                                      {.text = row.rests_on, .label = "   rests on:"}};
+                                      {.text = row.rests_on, .label = "   based on:"}};
   if (row.gain_high_ns != 0 || row.host_high_ns != 0)
-    sentences.push_back({.text = std::string(assumption_of(remedy.model)), .label = "   assumes:"});
+    sentences.push_back({.text = std::string(assumption_of(remedy.model)), .label = "   if:"});
   if (!remedy.elsewhere.empty())
-    sentences.push_back({.text = std::string(remedy.elsewhere), .label = "   elsewhere:"});
+    sentences.push_back({.text = std::string(remedy.elsewhere), .label = "   side effect:"});
   return sentences;
 }
 
@@ -757,17 +756,18 @@ Advice AdviceSink::advice(const Naming& names) const {
   std::vector<AdviceRow>& rows = found.advice.rows;
   std::ranges::stable_sort(rows, std::greater(), &AdviceRow::gain_high_ns);
   std::ranges::stable_sort(found.advice.not_validated, std::greater(), &AdviceRow::cost_ns);
-  const bool knows_waits =
-      names.pipeline.exits().known_states()[static_cast<std::size_t>(State::kPreempted)];
-  const std::string_view least = costs_at_least(names.pipeline.exits()) ? "at least " : "";
-  finding.push_back(
-      fmt::format("The {} busy for {}: the guest ran for {} of it, {}{}, and {}.",
-                  vcpus == 1 ? "vCPU was" : "vCPUs were", ns_text(found.busy),
-                  percent_text(busy.guest_ns, found.busy), exits_cost(!least.empty(), knows_waits),
-                  percent_text(busy.exit_ns, found.busy),
-                  knows_waits ? fmt::format("for {}{} a vCPU was ready and did not run", least,
-                                            percent_text(busy.not_run_ns, found.busy))
-                              : "whether a vCPU waited for a CPU was not recorded"));
+  const ExitModel& model = names.pipeline.exits().model();
+  const bool at_least = costs_at_least(names.pipeline.exits());
+  finding.push_back(fmt::format(
+      "The {} busy for {}: the guest ran for {} of it, {}{}, and {}.",
+      vcpus == 1 ? "vCPU was" : "vCPUs were", ns_text(found.busy),
+      percent_text(busy.guest_ns, found.busy), exits_cost(model, busy, at_least),
+      percent_text(busy.exit_ns, found.busy),
+      model.sched_switch
+          ? fmt::format("for {}{} {} waited for a CPU",
+                        at_least || !model.wakeups ? "at least " : "",
+                        percent_text(busy.not_run_ns, found.busy), vcpus == 1 ? "it" : "they")
+          : "whether a vCPU waited for a CPU was not recorded"));
   if (const auto& rows_of_host = found.advice.of_host;
       !rows_of_host.empty() && rows_of_host.front().host_low_ns != 0) {
     const AdviceRow& most = rows_of_host.front();
@@ -796,9 +796,7 @@ Advice AdviceSink::advice(const Naming& names) const {
   } else {
     finding.push_back(fmt::format("Most can be gained here: {}.", most));
   }
-  finding.emplace_back(
-      "Each gain is that of its change alone, under the assumption that stands with it; gains do "
-      "not add up.");
+  finding.emplace_back("Each gain assumes only that change. Gains overlap; don't add them.");
   return std::move(found.advice);
 }
 

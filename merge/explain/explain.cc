@@ -342,6 +342,9 @@ class ExitPicker : public SpanSink {
     around.sleep_ns = most.ns;
     if (part == Part::kPreempted && most.culprit.kind != CulpritKind::kQuota) {
       for (const CpuQuota* quota : quotas) explanation.quotas.push_back(quota_sentence(*quota));
+      if (!names.processes.quotas().knows(exit_.thread))
+        explanation.quotas.emplace_back(
+            "Whether a CPU quota stopped it was not recorded (trapline record keeps cpu.stat).");
     }
     const Cause* cause = cause_of(part, most.culprit, around);
     if (cause == nullptr) return;

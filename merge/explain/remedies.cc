@@ -140,10 +140,10 @@ std::string_view assumption_of(AdviceModel model) {
       return "a poll after which the thread slept all the same saves at least nine tenths of its "
              "time, one that ended a halt at most all of it";
     case kBound:
-      return "what takes its place takes CPU time too: this is the most, and may be far from it";
+      return "what takes its place took no CPU time: the gain is at most this, and may be far less";
     case kPolling:
-      return "the replay of --halt, for both ways in which kernels shrink the interval, and that "
-             "no other thread wants the CPU meanwhile";
+      return "the vCPU polls as the replay of --halt does, for both ways in which kernels shrink "
+             "the interval, and no other thread wants the CPU meanwhile";
     case kNone:
       break;
   }

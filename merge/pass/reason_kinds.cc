@@ -20,7 +20,18 @@ std::span<const ReasonKind> reason_kinds() {
       {"timer", "the guest's own timer ran out", "PREEMPTION_TIMER"},
       {"window", "the guest can take an interrupt now", "INTERRUPT_WINDOW, vintr"},
       {"control-register", "the guest accessed CR0, CR3 or CR4",
-       "CR_ACCESS, cr0_sel_write, read_cr0, write_cr0, write_cr3, write_cr4"}};
+       "CR_ACCESS, cr0_sel_write, read_cr0, write_cr0, write_cr3, write_cr4"},
+      {"debug-register", "the guest accessed a debug register",
+       "DR_ACCESS, read_dr0, read_dr1, read_dr2, read_dr3, read_dr6, read_dr7, write_dr0, "
+       "write_dr1, write_dr2, write_dr3, write_dr6, write_dr7"},
+      {"exception", "the guest caused an exception, or a host's NMI came", "EXCEPTION_NMI"},
+      {"apic", "the guest accessed its local interrupt controller",
+       "APIC_ACCESS, APIC_WRITE, EOI_INDUCED"},
+      {"descriptor-table", "the guest set the place of its GDT, IDT, LDT or TSS",
+       "GDTR_IDTR, LDTR_TR"},
+      {"cache", "the guest emptied the CPU's caches", "WBINVD, wbinvd"},
+      {"xsetbv", "the guest chose which registers it saves", "XSETBV, xsetbv"},
+      {"rsm", "the guest's firmware left system management mode", "RSM, rsm"}};
   return kKinds;
 }
 

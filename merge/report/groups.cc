@@ -125,6 +125,8 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
              .above = exits && leaves_out_waits(report) ? "without CPU waits" : ""},
             [=](const GroupRow& row) -> CellValue {
               if (!durations || are_whole_halts(known, row.halts, row.parts)) return {};
+              const bool is_all_cut = exits && row.count() != 0 && row.total.count() == 0;
+              if (is_all_cut && row.cost_ns() == 0) return {};
               return Share{exits ? row.cost_ns() : row.total.total(), whole};
             });
   table.add({"total_ns", "total", Unit::kDuration}, [timed](const GroupRow& row) {

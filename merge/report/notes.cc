@@ -277,8 +277,10 @@ bool costs_at_least(const ExitTracker& exits) {
   return !exits.saw_halts() || exits.saw_whole_halts();
 }
 
-std::string_view exits_cost(bool at_least, bool knows_waits) {
-  if (!knows_waits) return "exits and the waits for a CPU in them took ";
+std::string_view exits_cost(const ExitModel& model, const Overhead& overhead, bool at_least) {
+  if (!model.sched_switch || (!model.wakeups && overhead.blocked_ns != 0))
+    return at_least ? "exits, with waits for a CPU that were not recorded, took at least "
+                    : "exits, with waits for a CPU that were not recorded, took ";
   return at_least ? "exits cost at least " : "exits cost ";
 }
 

@@ -293,7 +293,7 @@ std::string finding_of_calls(const ReportData& report) {
   }
   if (report.knows(State::kPreempted))
     text += fmt::format(
-        ", and for {} it was ready and did not run, or slept",
+        ", and for {} it waited, for a CPU or for something else",
         percent_text(time_in(report, State::kPreempted) + time_in(report, State::kBlocked), whole));
   return text +
          fmt::format(". What leaving the guest cost was not recorded ({}; emulation has none).",
@@ -404,7 +404,7 @@ std::string finding_text(const ReportData& report) {
   const std::string_view least = report.costs_at_least ? "at least " : "";
   text += fmt::format(". Of the busy time the guest ran {}; {}{}",
                       percent_text(overhead.guest_ns, busy),
-                      exits_cost(report.costs_at_least, report.knows(State::kPreempted)),
+                      exits_cost(report.model, overhead, report.costs_at_least),
                       percent_text(overhead.exit_ns, busy));
   text += costliest_text(report);
   if (!report.knows(State::kUser))
@@ -413,6 +413,10 @@ std::string finding_text(const ReportData& report) {
   if (!report.knows(State::kPreempted)) {
     text += fmt::format("; whether {} had to wait for a CPU was not recorded ({}).", the_vcpus,
                         events::sched_switch.full_name);
+  } else if (overhead.not_run_ns == 0 && !report.model.wakeups &&
+             (overhead.blocked_ns != 0 || halted != 0)) {
+    text += fmt::format("; whether {} had to wait for a CPU after a sleep was not recorded ({}).",
+                        the_vcpus, events::sched_waking.full_name);
   } else if (overhead.not_run_ns == 0) {
     const bool seen = report.counters.gaps == 0 && time_in(report, State::kNotSeen) == 0;
     text += fmt::format("; {}{} never had to wait for a CPU{}.",

@@ -308,7 +308,7 @@ def a_vcpu_that_never_leaves_its_guest(trace):
 
 @case(["report"], ["explain"], ["advise"], never=["the guest ran 100.0%"],
       says=["vCPU 0 has been in an exit since 1000.010000000 (for 900 ms): shutdown at 0xe8f67, in QEMU: KVM_EXIT_SHUTDOWN.",
-            "exits cost at least 98.9%"])
+            "exits, with waits for a CPU that were not recorded, took at least 98.9%"])
 def a_vcpu_that_never_leaves_its_last_exit(trace):
     """A guest crashed 10 ms after the recording began: QEMU has its vCPU, and another thread goes on."""
     trace.entry(BEGIN, 0, VCPU)
@@ -358,6 +358,20 @@ def switches_from_the_middle_on(trace):
     trace.entry(BEGIN + 2000 * MS, 0, VCPU)
 
 
+@case(["report"], ["advise"], never=["never had to wait", "exits cost 50"],
+      says=["exits, with waits for a CPU that were not recorded, took at least 50.0%",
+            "whether the vCPU had to wait for a CPU after a sleep was not recorded (sched:sched_waking)"])
+def a_wait_after_a_sleep_without_wake_ups(trace):
+    """The vCPU sleeps in QEMU for 1 ms and then waits for its CPU for 4 ms; no wake-up was recorded."""
+    for i in range(10):
+        at = BEGIN + i * 10 * MS
+        trace.entry(at, 0, VCPU)
+        trace.exit(at + 5 * MS, 0, VCPU, "CPUID")
+        trace.switch(at + 5 * MS + US, 0, VCPU, "S", HOG)
+        trace.switch(at + 10 * MS - 2 * US, 0, HOG, "R", VCPU)
+    trace.entry(BEGIN + 100 * MS, 0, VCPU)
+
+
 @case(["report"], ["stalls"], never=["has been in an exit", "made no progress"], says=["halted for"])
 def idle_where_a_halt_has_another_reason(trace):
     """A guest of TDX halts by TDCALL: only kvm_vcpu_wakeup at its end tells, and the last one has none."""
@@ -374,7 +388,7 @@ def idle_where_a_halt_has_another_reason(trace):
     trace.waking(BEGIN + 1000 * MS, 1, HOG, ("other", 301), 1)
 
 
-@case(["report"], ["stalls"], never=["has been in an exit", "exits cost at least 9"])
+@case(["report"], ["stalls"], never=["has been in an exit", "exits cost at least 9", "took at least 9"])
 def a_fast_path_without_kvm_entry(trace):
     """Linux 5.10 enters the guest again after some MSR writes without a kvm_entry: after the last it computes."""
     trace.entry(BEGIN, 0, VCPU)
@@ -386,7 +400,7 @@ def a_fast_path_without_kvm_entry(trace):
     trace.waking(BEGIN + 880 * MS, 1, HOG, ("other", 301), 1)
 
 
-@case(["report"], ["stalls"], never=["made no progress", "exits cost at least 9", "exits cost 9"])
+@case(["report"], ["stalls"], never=["made no progress", "exits cost at least 9", "exits cost 9", "took at least 9", "took 9"])
 def halts_that_were_filtered_out(trace):
     """kvm_exit was recorded but for HLT: the vCPU sleeps in its halts for 90 of 100 ms."""
     for i in range(5):

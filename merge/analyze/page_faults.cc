@@ -135,6 +135,7 @@ void PageFaults::on_brought(Thread& worker, std::uint64_t page) {
     deeds.file |= done.file;
     deeds.reads |= done.reads;
     deeds.swap |= done.swap;
+    deeds.slept |= done.slept;
   }
   std::erase_if(handed_, [page](const Handed& handed) { return handed.page == page; });
 }
@@ -192,6 +193,10 @@ void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeli
 // A loss may hide what was mapped or unmapped.
 void PageFaults::on(const Event& event, const Pipeline& pipeline) {
   const Payload& payload = event.payload;
+  for (const ThreadChange& change : pipeline.changes())
+    if (change.leaves() && is_asleep(change.now))
+      if (Thread* thread = threads_.find(change.thread))
+        thread->deeds.slept |= thread->deeds.allocates;
   const auto* host = std::get_if<HostEvent>(&payload);
   // A vCPU unmaps a page in its own fault to replace it by a copy.
   const bool own = host != nullptr && host->step == HostStep::kUnmap;
@@ -363,6 +368,7 @@ PageFault::Why PageFaults::why(const ExitSpan& exit, Thread& thread, std::uint64
     const bool large = deeds.allocated_bytes >= kLargePage;
     const bool is_new = (x86 && losses_ == 0 && !unsure_) || last_.first == true;
     if (x86 && !knows_mappings_) return {.lack = FaultLack::kMappings};
+    if (deeds.slept) return {.lack = FaultLack::kServer};
     if (is_new && (deeds.zeroes || (knows_files_ && large))) return {.cause = kFirstTouch};
     return {.lack = large && !knows_files_ ? FaultLack::kFilePages : FaultLack::kNone};
   }

@@ -65,7 +65,15 @@ enum class FaultHow : std::uint8_t {
   kDirtyBitmap,
 };
 // The kind of event that would show a cause that is not known.
-enum class FaultLack : std::uint8_t { kNone, kAddress, kAllocations, kFilePages, kMappings, kLost };
+enum class FaultLack : std::uint8_t {
+  kNone,
+  kAddress,
+  kAllocations,
+  kFilePages,
+  kMappings,
+  kLost,
+  kServer,
+};
 enum class FaultAccess : std::uint8_t { kNotKnown, kRead, kWrite, kExecute };
 
 struct PageFault {
@@ -135,6 +143,7 @@ class PageFaults {
     bool allocates = false, zeroes = false, file = false, reads = false, swap = false;
     bool unmaps = false, maps = false, makes_writable = false, changes = false;
     bool logged = false, ring = false, mapped_so = false;
+    bool slept = false;  // after the allocation: for a page server, or to be charged for the page
     std::uint64_t page_bytes = 0, allocated_bytes = 0;
     std::uint64_t page = kNoPage;    // the page of the fault; mappings and changes are of this page
     std::optional<Removed> removed;  // who removed the page that the thread maps again

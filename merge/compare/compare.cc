@@ -68,7 +68,7 @@ Figure figure_of(const Recorded& run, const std::string& key, Metric metric) {
   const ExitSums& row = found == run.rows.end() ? kNone : found->second;
   const auto count = static_cast<double>(row.total.count());
   const auto total = static_cast<double>(row.total.total());
-  const auto wall = static_cast<double>(run.wall_ns);
+  const auto wall = static_cast<double>(run.wall_ns - std::min(run.wall_ns, run.not_seen_ns));
   const double rate = ratio(count * 1e9, wall);
   // Variance of a difference of two stamps, each rounded to the unit.
   const double noise = run.unit * run.unit / 6;

@@ -126,10 +126,10 @@ class CompareSink : public SpanSink {
   // Returns the run; call it after Pipeline::finish().
   [[nodiscard]] Recorded take(const Naming& names) {
     Recorded recorded;
-    describe(recorded, names);
     recorded.vcpus = static_cast<std::size_t>(std::ranges::count_if(
         names.threads,
         [&names](const VcpuThread& vcpu) { return names.pipeline.counts(vcpu.thread); }));
+    describe(recorded, names);
     for (const ExitGroup& row : rows_.rows()) recorded.rows[text_of(row.key, names)].merge(row);
     if (what_ == CompareRows::kThreads)
       for (const HostThread& thread :
@@ -203,8 +203,13 @@ class CompareSink : public SpanSink {
     std::uint64_t guest_ns = calls_guest_ns_;
     if (recorded.exits != 0) {
       guest_ns = 0;
-      for (const VcpuTotalsOf& vcpu : pipeline.exits().vcpus())
-        guest_ns += pipeline.counts(vcpu.thread) ? vcpu.totals.guest_ns : 0;
+      std::uint64_t not_seen = 0;
+      for (const VcpuTotalsOf& vcpu : pipeline.exits().vcpus()) {
+        if (!pipeline.counts(vcpu.thread)) continue;
+        guest_ns += vcpu.totals.guest_ns;
+        not_seen += vcpu.totals.not_seen_ns;
+      }
+      recorded.not_seen_ns = not_seen / std::max<std::size_t>(1, recorded.vcpus);
     }
     recorded.guest_ns = known_ns(recorded.model.known_states(), State::kGuest, guest_ns);
   }

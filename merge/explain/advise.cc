@@ -42,6 +42,7 @@ void AdviceSink::Sum::add(const Sum& other) {
   rows += other.rows;
   first_faults += other.first_faults;
   first_cost += other.first_cost;
+  unsure |= other.unsure;
   ports |= other.ports;
   answered |= other.answered;
 }
@@ -65,11 +66,16 @@ RemedyId AdviceSink::change(const ExitSpan& exit, Thread& thread, const Pipeline
   }
   if (!to_user) {
     if (is_fault_without_address(exit)) thread.unnamed_faults += cost_ns(exit.parts);
-    // A larger page does not come sooner if a thread must fetch it.
-    const bool fetched = std::ranges::any_of(
-        pipeline.waits()->shares(),
-        [](const WaitShare& share) { return share.culprit->kind == CulpritKind::kPage; });
-    if (faults) return is_of_memory(exit) && !fetched ? RemedyId::kPages : RemedyId::kNone;
+    // A larger page ends faults on pages that the host has or makes itself, but not a fault in vain.
+    if (faults) {
+      using enum FaultCause;
+      const PageFault& fault = pipeline.faults()->last();
+      const FaultCause cause = fault.why.cause;
+      const std::pair is(exit.detail.value, exit.rip);
+      const bool ends = std::exchange(thread.fault, is) != is &&
+                        (cause == kNotKnown || cause == kFirstTouch || cause == kWasThere);
+      return fault.address && ends ? RemedyId::kPages : RemedyId::kNone;
+    }
     const RemedyId served = remedy_of_kernel_exit(exit);
     if (served != RemedyId::kNone || !is_x86(exit.reason)) return served;
     return remedy_of_address(exit.detail, to_user);
@@ -87,6 +93,7 @@ void AdviceSink::add_fault(const ExitSpan& exit, Sum& sum, const Pipeline& pipel
   constexpr unsigned kHugePage = 21;
   const ThreadId process = pipeline.processes().of(exit.thread, {});
   const std::pair range{process, exit.detail.value >> kHugePage};
+  sum.unsure |= !pipeline.faults()->last().first;
   const bool seen = ranges_.contains(range);
   if (!seen && ranges_.size() < kMostRanges) ranges_.insert(range);
   if (seen) return;
@@ -421,7 +428,7 @@ AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
   if (model == AdviceModel::kRemoved) return {less_a_tenth(sum.cost), all};
   if (model == AdviceModel::kBatched)
     return {less_a_tenth(sum.cost - sum.cost / sum.exits * sum.rows), all};
-  if (model == AdviceModel::kPages)
+  if (model == AdviceModel::kPages && !sum.unsure)
     return {less_a_tenth(sum.cost - sum.first_cost), sum.cost + std::min(way, sum.cost * 4 / 5)};
   return {};
 }
@@ -468,7 +475,7 @@ void AdviceSink::find_exits(Found& found) const {
       const bool pages = id == RemedyId::kPages;
       if (pages && sum.first_faults == sum.exits) continue;
       const Gain gain = gain_of(id, sum);
-      if (gain.high == 0 && remedy_of(id).model != AdviceModel::kNone) continue;
+      if (gain.high == 0 && !sum.unsure && remedy_of(id).model != AdviceModel::kNone) continue;
       const std::string_view vmm = found.names.vmm(vm.first);
       std::string cause;
       if (pages && sum.first_faults * 2 <= sum.exits)
@@ -624,6 +631,9 @@ void AdviceSink::find_line(Found& found, const HostThread& loop) const {
   const std::uint64_t line = most->first / 2;
   const bool raises = lines.contains(2 * line + 1);
   if (raises && std::ranges::find(kTimerLines, line) == kTimerLines.end()) return;
+  // A part of the recording does not show that the line is never raised, nor some vCPUs what all
+  // exits to QEMU cost.
+  if (raises ? !found.names.pipeline.counts_all() : found.names.pipeline.is_window()) return;
   AdviceRow row;
   row.id = raises ? RemedyId::kTimerLine : RemedyId::kTicks;
   row.cause = fmt::format("interrupt line {}, which the main loop of VM {} {}", line,
@@ -646,7 +656,8 @@ void AdviceSink::find_line(Found& found, const HostThread& loop) const {
 void AdviceSink::find_of_host(Found& found) const {
   const Naming& names = found.names;
   const Pipeline& pipeline = names.pipeline;
-  if (!pipeline.exits().model().sched_switch) return;
+  // Lost events may have taken more: nothing is "at most" then, or "never".
+  if (!pipeline.exits().model().sched_switch || !losses_note(names.timeline).empty()) return;
   const RecordedInterval interval = recorded_interval(names.timeline, pipeline);
   found.whole = elapsed(interval.begin, interval.end);
   struct OfVm {
@@ -736,16 +747,19 @@ void AdviceSink::find_missing(Found& found) const {
 Advice AdviceSink::advice(const Naming& names) const {
   Found found{names};
   std::size_t vcpus = 0;
+  std::uint64_t not_seen = 0;
   for (const VcpuTotalsOf& vcpu : names.pipeline.vcpus()) {
     if (!names.pipeline.counts(vcpu.thread)) continue;
     found.advice.busy.add(vcpu.totals);
+    not_seen += vcpu.totals.not_seen_ns;
     ++vcpus;
   }
   const Overhead& busy = found.advice.busy;
   found.busy = busy.busy_ns();
   std::vector<std::string>& finding = found.advice.finding;
   if (found.busy == 0) {
-    finding.emplace_back("No vCPU was busy: there is nothing to gain.");
+    finding.emplace_back(not_seen == 0 ? "No vCPU was busy: there is nothing to gain."
+                                       : "The vCPUs were not seen: no gain can be told.");
     return std::move(found.advice);
   }
   find_exits(found);

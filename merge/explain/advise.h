@@ -56,7 +56,8 @@ class AdviceSink : public SpanSink {
   explicit AdviceSink(bool no_quota) : no_quota_(no_quota) {}
 
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kExits | SpanClass::kWaits | SpanClass::kHalts | SpanClass::kHostRuns;
+    return SpanClass::kExits | SpanClass::kWaits | SpanClass::kHalts | SpanClass::kHostRuns |
+           SpanClass::kFaults;
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void unended(const UnendedExit& unended, const Pipeline& pipeline) override {
@@ -74,6 +75,7 @@ class AdviceSink : public SpanSink {
     std::uint64_t rows = 0;          // series of consecutive exits
     std::uint64_t first_faults = 0;  // kPages: first faults in a range of 2 MiB
     std::uint64_t first_cost = 0;
+    bool unsure = false;  // kPages: it is not known which faults are of one VM
     // kDebugPort: a bit for each of kDebugPorts; whether a device may answer at the port.
     std::uint8_t ports = 0;
     bool answered = false;
@@ -82,6 +84,7 @@ class AdviceSink : public SpanSink {
   struct Thread {
     std::array<Sum, kRemedies> sums{};
     RemedyId last = RemedyId::kNone;
+    std::pair<std::uint64_t, std::uint64_t> fault;  // the last page fault's address and rip
     Timestamp last_end;
     std::uint64_t sleeps_waited = 0;  // preempted time in halts in which the vCPU slept
     std::uint64_t to_user = 0;        // cost of exits to the VMM

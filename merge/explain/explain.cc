@@ -132,12 +132,14 @@ class ExitPicker : public SpanSink {
       if (vmm != nullptr) on_vmm_event(event, *vmm);
     }
     // Forgets the accesses of the exit before, which may be one that is not passed on.
-    if (of_host && std::holds_alternative<KvmExit>(event.payload)) accessing_.erase(event.thread);
+    if (of_host && std::holds_alternative<KvmExit>(event.payload)) {
+      accessing_.erase(event.thread);
+      writing_.erase(event.thread);
+    }
     const auto* detail = std::get_if<KvmDetail>(&event.payload);
     if (of_host && detail != nullptr && detail->kind <= DetailKind::kMmio && !detail->unsatisfied)
       ++accessing_[event.thread][static_cast<std::size_t>(detail->kind)];
-    if (const GuestRun* run = pipeline.exits().guest_run())
-      guest_[run->thread] = elapsed(run->begin, run->end);
+    if (const GuestRun* run = pipeline.exits().guest_run()) guest_[run->thread] = *run;
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
     const auto written = writing_.find(exit.thread);
@@ -174,7 +176,8 @@ class ExitPicker : public SpanSink {
     waits_.assign(shares.begin(), shares.end());
     waits_.insert(waits_.end(), halts.begin(), halts.end());
     const auto run = guest_.find(exit.thread);
-    guest_ns_ = run == guest_.end() ? 0 : run->second;
+    const bool is_before = run != guest_.end() && run->second.end == exit.start;
+    guest_ns_ = is_before ? elapsed(run->second.begin, exit.start) : 0;
     waker_ = {};
     const Culprit woke = largest(waits_, slept_part(exit_)).culprit;
     for (const WaitShare& share : waits_) {
@@ -366,7 +369,7 @@ class ExitPicker : public SpanSink {
   std::optional<TimeSpec> around_;
   bool halts_;
   ThreadActivity activity_;
-  std::map<ThreadId, std::uint64_t> guest_;  // the last run of each vCPU
+  std::map<ThreadId, GuestRun> guest_;  // the last run of each vCPU
   // For one thread: the number of answered accesses since its last exit, by DetailKind.
   using Accesses = std::array<std::uint64_t, static_cast<std::size_t>(DetailKind::kMmio) + 1>;
   std::map<ThreadId, Accesses> accessing_;

@@ -148,7 +148,9 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
     if (exits && !report.model.from_userspace_exit && column.unit == Unit::kDuration &&
         !column.title.empty())
       column.above = "exit to entry, with waits";
-  table.add({"max_at_ns"}, [timed](const GroupRow& row) { return timed(row.max_at_ns); });
+  table.add({"max_at_ns"}, [timed](const GroupRow& row) {
+    return row.total.count() != 0 || row.count() == 0 ? timed(row.max_at_ns) : CellValue();
+  });
   const auto parts = [](const GroupRow& row) {
     return PartsOf{row.parts, row.total.total(), row.halts};
   };

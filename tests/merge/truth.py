@@ -372,6 +372,40 @@ def a_wait_after_a_sleep_without_wake_ups(trace):
     trace.entry(BEGIN + 100 * MS, 0, VCPU)
 
 
+@case(["advise"], never=["page faults of the guest"], says=["a serial port"])
+def a_fault_in_vain(trace):
+    """The same instruction faults on one page 200 times: another thread unmaps it, and no larger page ends that."""
+    for i in range(200):
+        at = BEGIN + i * 10 * US
+        trace.entry(at, 0, VCPU)
+        trace.exit(at + 5 * US, 0, VCPU, "EPT_VIOLATION")
+        trace.add(at + 6 * US, 0, VCPU, "kvm_page_fault", "vcpu 0 rip 0x1000 address 0x0000000000123000 error_code 0x182")
+    for i in range(200):
+        at = BEGIN + 2 * MS + i * 10 * US
+        trace.entry(at, 0, VCPU)
+        trace.exit(at + 5 * US, 0, VCPU, "IO_INSTRUCTION")
+        trace.port(at + 6 * US, 0, VCPU, 0x3F8)
+        trace.to_user(at + 7 * US, 0, VCPU)
+    trace.entry(BEGIN + 4 * MS, 0, VCPU)
+
+
+@case(["explain", "--reason", "CPUID"], never=["were not recorded (trapline help devices)"],
+      says=["its events there: memory_region_ops_write", "virtio_queue_notify"])
+def an_exit_after_many_with_events(trace):
+    """70 exits have events of QEMU, and then the one that is asked for."""
+    def mark(at, text):
+        trace.add(at, 0, VCPU, "tracing_mark_write", text)
+    for i in range(71):
+        at = BEGIN + i * 100 * US
+        trace.entry(at, 0, VCPU)
+        trace.exit(at + 5 * US, 0, VCPU, "CPUID" if i == 70 else "IO_INSTRUCTION")
+        trace.to_user(at + 7 * US, 0, VCPU)
+        mark(at + 8 * US, "memory_region_ops_write cpu 0 mr 0x5589f1f2e5e0 addr 0x402 value 0x41 size 1 name 'debugcon'")
+        if i == 70:
+            mark(at + 9 * US, "virtio_queue_notify vdev 0x5589f1f2e5e0 n 0 vq 0x5589f1f2e5e0")
+        trace.run_again(at + 90 * US)
+
+
 @case(["report"], ["stalls"], never=["has been in an exit", "made no progress"], says=["halted for"])
 def idle_where_a_halt_has_another_reason(trace):
     """A guest of TDX halts by TDCALL: only kvm_vcpu_wakeup at its end tells, and the last one has none."""

@@ -234,7 +234,7 @@ std::string sentence_of(const StallRow& row) {
   const Stall& stall = row.stall;
   std::string text =
       fmt::format("{} made no progress for {}{}", row.name, duration_text(stall.length(), false),
-                  stall.open ? ", and had not ended when the recording did" : "");
+                  stall.open ? ", and had not ended by the end" : "");
   if (stall.vcpus != 0 && stall.not_halted != stall.vcpus)
     text += ", and no other recorded vCPU ran the guest meanwhile";
   text += '.';

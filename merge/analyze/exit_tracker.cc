@@ -49,8 +49,18 @@ void ExitTracker::close_for_loss(Thread& thread) {
   thread.off_cpu = thread.asleep = thread.stopped = thread.in_user = false;
 }
 
+// Two threads without a known process that have the same number are of two VMs.
 void ExitTracker::set_vcpu(Thread& thread, std::int32_t vcpu) {
-  if (vcpu != kNoVcpu) thread.totals.vcpu = vcpu;
+  if (vcpu == kNoVcpu || thread.totals.vcpu == vcpu) return;
+  thread.totals.vcpu = vcpu;
+  const auto unknown = [this](ThreadId id) {
+    return processes_ != nullptr && !processes_->knows(id);
+  };
+  if (several_unknown_ || !unknown(thread.id)) return;
+  several_unknown_ = std::ranges::any_of(threads_.entries(), [&](const auto& entry) {
+    return entry.thread != thread.id && entry.state.totals.vcpu == vcpu &&
+           entry.state.phase != Thread::Phase::kGone && unknown(entry.thread);
+  });
 }
 
 // Makes the state of a thread at its first event of KVM; nullptr if there is no room.

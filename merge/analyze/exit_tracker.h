@@ -255,6 +255,8 @@ class ExitTracker {
   [[nodiscard]] bool saw_halts() const { return saw_halts_; }
   // Returns whether a halt's whole exit counted as halted, because nothing showed when it slept.
   [[nodiscard]] bool saw_whole_halts() const { return saw_whole_halts_; }
+  // Returns whether vCPUs of several VMs whose processes are not known were seen.
+  [[nodiscard]] bool several_unknown() const { return several_unknown_; }
   // Returns whether kvm_entry is not recorded: exits of a thread came in a row and nothing ended
   // them.
   [[nodiscard]] bool lacks_entries() const {
@@ -380,7 +382,7 @@ class ExitTracker {
   void end_guest_run(Thread& thread, Timestamp at);
   static void name_device(Thread& thread);
   static void name_mmio(ExitSpan& span);
-  static void set_vcpu(Thread& thread, std::int32_t vcpu);
+  void set_vcpu(Thread& thread, std::int32_t vcpu);
   void has_started(Thread& thread, Timestamp at);
   static OpenExit open_exit(ThreadId thread, const Thread& state);
   Thread* new_thread(const Event& event);
@@ -437,6 +439,7 @@ class ExitTracker {
   std::optional<Timestamp> switches_from_;
   void look_for_switch(const Event& event, ThreadChanges changes);
   bool saw_hypercall_ = false, saw_exits_in_a_row_ = false, saw_entry_ = false;
+  bool several_unknown_ = false;
   Timestamp begin_;  // the time given to begin_at()
   GuestRun run_;
   bool told_ = false;  // runs_ or unended_ is not empty

@@ -100,6 +100,11 @@ class Pipeline {
     return on_thread() ? stacks_.vcpus() : tracker_.vcpus();
   }
   [[nodiscard]] const Processes& processes() const { return processes_; }
+  // Returns the thread's process. All threads without a known process count as one process, 0, as
+  // long as no two of them run vCPUs with the same number; from then on each counts as its own.
+  [[nodiscard]] ThreadId process_of(ThreadId thread) const {
+    return processes_.of(thread, tracker_.several_unknown() ? thread : ThreadId{});
+  }
   [[nodiscard]] const SymbolTable* symbols() const { return options_.symbols; }
   // Returns null if no sink selects requests.
   [[nodiscard]] const RequestPath* request_path() const {
@@ -188,11 +193,14 @@ class Pipeline {
   // The process of a thread, and the process that the thread works for.
   struct Owners {
     ThreadId thread{-1}, process{}, worked_for{};
+    bool several = false;  // ExitTracker::several_unknown()
   };
   const Owners& owners_of(ThreadId thread) {
-    if (owners_.thread != thread)
-      owners_ = {thread, processes_.of(thread, {}), worked_for_.process(thread, processes_)};
-    return owners_;
+    const bool several = tracker_.several_unknown();
+    if (owners_.thread == thread && owners_.several == several) return owners_;
+    const ThreadId worked_for = worked_for_.process(thread, processes_);
+    const bool is_alone = several && worked_for == ThreadId{};
+    return owners_ = {thread, process_of(thread), is_alone ? thread : worked_for, several};
   }
   void on_waits(const Event& event);
   void tell_guest_intervals();

@@ -328,10 +328,9 @@ bool WakeCause::is_ipi(const Cpu& cpu, const ThreadChange& wakeup, const Pipelin
   if (cpu.ipi_from != wakeup.other || cpu.ipi_to == HostEvent::kNotKnown) return false;
   const auto sender = of.vcpu(wakeup.other), woken = of.vcpu(wakeup.thread);
   if (!sender || !woken || sender->where != VcpuState::Where::kKernel) return false;
-  const Processes& processes = of.processes();
   return cpu.ipi_at >= sender->begin &&
          (cpu.ipi_to == HostEvent::kAllOthers || cpu.ipi_to == woken->vcpu) &&
-         processes.of(wakeup.other, {}) == processes.of(wakeup.thread, {});
+         of.process_of(wakeup.other) == of.process_of(wakeup.thread);
 }
 
 ProvenCulprit WakeCause::of(const ThreadChange& wakeup, const Pipeline& pipeline) {

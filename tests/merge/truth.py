@@ -372,6 +372,24 @@ def a_wait_after_a_sleep_without_wake_ups(trace):
     trace.entry(BEGIN + 100 * MS, 0, VCPU)
 
 
+@case(["report", "--waits"], never=["IPI"], says=["vCPU 0 (tid 91)"])
+def an_ipi_between_two_vms_without_a_process(trace):
+    """vCPU 0 of one VM sends an IPI to its own vCPU 1, and wakes vCPU 1 of another VM in the same exit."""
+    a, b = [("CPU 0/KVM", 91), ("CPU 1/KVM", 92)], [("CPU 0/KVM", 201), ("CPU 1/KVM", 202)]
+    for cpu, (thread, vcpu) in enumerate([(a[0], 0), (a[1], 1), (b[0], 0), (b[1], 1)]):
+        trace.entry(BEGIN + cpu, cpu, thread, vcpu)
+    for i in range(5):
+        at = BEGIN + MS + i * 10 * MS
+        trace.exit(at, 3, b[1], "CPUID", vcpu=1)
+        trace.switch(at + US, 3, b[1], "S", IDLE)
+        trace.exit(at + 2 * MS, 0, a[0], "APIC_WRITE")
+        trace.add(at + 2 * MS + US, 0, a[0], "kvm_apic_ipi", "dst 1 vec 251 (Fixed|physical|assert|edge|dst)")
+        trace.wakes(at + 2 * MS + 2 * US, 0, a[0], b[1], 3)
+        trace.entry(at + 2 * MS + 5 * US, 0, a[0])
+        trace.switch(at + 2 * MS + 9 * US, 3, IDLE, "R", b[1])
+        trace.entry(at + 2 * MS + 12 * US, 3, b[1], 1)
+
+
 @case(["advise"], never=["page faults of the guest"], says=["a serial port"])
 def a_fault_in_vain(trace):
     """The same instruction faults on one page 200 times: another thread unmaps it, and no larger page ends that."""

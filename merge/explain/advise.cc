@@ -66,7 +66,7 @@ RemedyId AdviceSink::change(const ExitSpan& exit, Thread& thread, const Pipeline
   }
   if (!to_user) {
     if (is_fault_without_address(exit)) thread.unnamed_faults += cost_ns(exit.parts);
-    // A larger page ends faults on pages that the host has or makes itself, but not a fault in vain.
+    // A larger page ends faults on pages that the host has or makes, but not a fault in vain.
     if (faults) {
       using enum FaultCause;
       const PageFault& fault = pipeline.faults()->last();

@@ -20,8 +20,8 @@ using ::testing::ElementsAre;
 using testing::Recorded;
 using trapline::test::data_path;
 
-// libtraceevent tells a page's loss only if the page begins with an event, not with a time extend, a
-// time stamp or a discarded event.
+// libtraceevent tells a page's loss only if the page begins with an event, not with a time extend,
+// a time stamp or a discarded event.
 TEST(CutPageTest, APieceBeginsWithAnEvent) {
   constexpr std::uint32_t kData = 1, kPadding = 29, kTimeExtend = 30, kTimeStamp = 31;
   constexpr std::uint32_t kDelta = 5, kDeltaBits = 27, kMost = (1u << kDeltaBits) - 1;

@@ -76,7 +76,8 @@ Table counter_table(const std::vector<CounterRow>& rows) {
     table.facts.push_back({std::string(row.key), to_value(row.count)});
     if (row.sentence.empty() || *row.count <= row.expected) continue;
     if (table.after.empty())
-      table.after.push_back({.text = "\nAnomalies (lost events cause these)", .verbatim = true});
+      table.after.push_back(
+          {.text = "\nAnomalies: events that do not fit together", .verbatim = true});
     table.after.push_back({.text = std::string(row.sentence),
                            .label = fmt::format("  {:>12} ", grouped(*row.count))});
   }

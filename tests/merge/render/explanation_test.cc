@@ -65,7 +65,7 @@ TEST(GuestSpansTextTest, WhatWasNotCountedIsToldWithinTheTerminal) {
   spans.counters.unplaced = 1;
   std::ostringstream text, json;
   print_text(make_report(spans), text, {.width = 50});
-  EXPECT_THAT(text.str(), HasSubstr("\nAnomalies (lost events cause these)\n"
+  EXPECT_THAT(text.str(), HasSubstr("\nAnomalies: events that do not fit together\n"
                                     "         1,234  intervals that never ended\n"
                                     "             1  intervals left out: their vCPU is\n"
                                     "                not known, or too many overlap\n"));

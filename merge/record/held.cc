@@ -29,7 +29,7 @@ std::string describe(const Instance& instance, SessionJson& session) {
   session.buffer_kb = parse_number(trimmed(size)).value_or(0);
   session.start_real_ns = session.end_real_ns = read_clock(ClockId::kReal);
   session.ended_by = "held";
-  ThreadTable threads;
+  TracedThreads threads;
   threads.add_names(read_text(instance.tracefs() + "/saved_cmdlines").value_or(""));
   (void)threads.update();
   VmNames names;

@@ -220,7 +220,7 @@ Result<void> RecordingRun::start() {
   ticks_a_second_ = options_.flight ? 1 : options_.follow ? kFollowTicks : kSyncsASecond;
   timer_ = open_ticks(kSecond / ticks_a_second_);
   if (auto started = start_target(); !started) return started;
-  names_.threads = ThreadTable(command_ ? command_->pid() : options_.pid);
+  names_.threads = TracedThreads(command_ ? command_->pid() : options_.pid);
   names_.since = read_clock(ClockId::kMono);
   (void)look_at_threads(false);  // cpu.stat before the first event
   if (options_.command.empty())
@@ -396,7 +396,7 @@ bool RecordingRun::look_at_instance() {
 bool RecordingRun::look_at_threads(bool at_others) {
   const std::uint64_t now = read_clock(ClockId::kMono);
   if (flight_ && now - names_.since > kNamesKept)
-    older_ = std::exchange(names_, Names{ThreadTable(options_.pid), {}, now}).threads;
+    older_ = std::exchange(names_, Names{TracedThreads(options_.pid), {}, now}).threads;
   if (at_others) {
     auto saved = read_text(instance_->tracefs() + "/saved_cmdlines");
     if (saved) names_.threads.add_names(*saved);
@@ -420,7 +420,7 @@ void RecordingRun::describe(SessionJson& session) const {
   session.sync = sync_.brackets();
 }
 
-std::string RecordingRun::cmdlines(const ThreadTable& threads) {
+std::string RecordingRun::cmdlines(const TracedThreads& threads) {
   // Names this process too, because its sync records are in the recording.
   return fmt::format("{} trapline\n", ::getpid()) + threads.cmdlines();
 }
@@ -577,7 +577,7 @@ Result<std::string> RecordingRun::write_snapshot(SessionFlight requested) {
   std::erase_if(session.changes, [&cut](const SessionChange& one) {
     return one.to_ns != 0 && one.to_ns < cut.from;
   });
-  ThreadTable threads = names_.threads;
+  TracedThreads threads = names_.threads;
   if (older_) threads.add_missing(*older_);
   session.threads = threads.in_session();
   if (const std::string warning = threads.warning(); !warning.empty()) {

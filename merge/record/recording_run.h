@@ -70,7 +70,7 @@ class RecordingRun {
   [[nodiscard]] bool look_at_instance();
   void note_edge();
   void describe(SessionJson& session) const;
-  [[nodiscard]] static std::string cmdlines(const ThreadTable& threads);
+  [[nodiscard]] static std::string cmdlines(const TracedThreads& threads);
   void warn(const std::string& sentence);
   Result<std::string> snapshot(const std::string& asked_by, const std::string& why);
   [[nodiscard]] Result<std::string> write_snapshot(SessionFlight requested);
@@ -82,7 +82,7 @@ class RecordingRun {
 
   // The names of threads and virtual machines seen from time `since` on.
   struct Names {
-    ThreadTable threads;
+    TracedThreads threads;
     VmNames vms;
     std::uint64_t since = 0;
   };
@@ -106,7 +106,7 @@ class RecordingRun {
   std::optional<QemuEvents> qemu_events_;  // of a QEMU that was already running
   QemuAdditions additions_;
   Names names_;
-  std::optional<ThreadTable> older_;  // for a flight: names from the hour before names_.since
+  std::optional<TracedThreads> older_;  // for a flight: names from the hour before names_.since
   Cgroups cgroups_;
   RunCounts counts_;
   mode_t umask_ = 022;  // the command's umask

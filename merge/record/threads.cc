@@ -46,7 +46,7 @@ std::vector<pid_t> kernel_threads_of(pid_t pid) {
   return threads;
 }
 
-bool ThreadTable::add_process(pid_t pid) {
+bool TracedThreads::add_process(pid_t pid) {
   bool changed = false;
   for (const pid_t tid : tasks_of(pid)) {
     if (threads_.size() >= kMostThreads && !threads_.contains(tid)) {
@@ -63,7 +63,7 @@ bool ThreadTable::add_process(pid_t pid) {
   return changed;
 }
 
-void ThreadTable::add_descendants(pid_t pid, std::set<pid_t>& found, unsigned depth) const {
+void TracedThreads::add_descendants(pid_t pid, std::set<pid_t>& found, unsigned depth) const {
   if (depth == 0 || !found.insert(pid).second) return;
   for (const pid_t tid : tasks_of(pid)) {
     auto children = read_text(fmt::format("/proc/{}/task/{}/children", pid, tid));
@@ -78,14 +78,14 @@ void ThreadTable::add_descendants(pid_t pid, std::set<pid_t>& found, unsigned de
   }
 }
 
-bool ThreadTable::is_monitor(pid_t pid) const {
+bool TracedThreads::is_monitor(pid_t pid) const {
   if (is_vmm_process(name_of(pid, pid))) return true;
   for (const pid_t tid : tasks_of(pid))
     if (vcpu_of_name(name_of(pid, tid)) != kNoVcpu) return true;
   return false;
 }
 
-bool ThreadTable::update() {
+bool TracedThreads::update() {
   std::set<pid_t> processes;
   if (root_ != 0) {
     add_descendants(root_, processes, 16);
@@ -102,7 +102,7 @@ bool ThreadTable::update() {
   return changed;
 }
 
-void ThreadTable::add_names(std::string_view saved_cmdlines) {
+void TracedThreads::add_names(std::string_view saved_cmdlines) {
   while (!saved_cmdlines.empty()) {
     const auto line = take_line(saved_cmdlines);
     const auto blank = line.find(' ');
@@ -120,7 +120,7 @@ void ThreadTable::add_names(std::string_view saved_cmdlines) {
   }
 }
 
-void ThreadTable::leave_out(pid_t tid) {
+void TracedThreads::leave_out(pid_t tid) {
   constexpr std::size_t kMostIds = 1u << 22;  // PID_MAX_LIMIT
   if (tid < 0 || static_cast<std::size_t>(tid) >= kMostIds) return;
   left_out_.resize(kMostIds);
@@ -129,7 +129,7 @@ void ThreadTable::leave_out(pid_t tid) {
 
 // A thread that had no room among the virtual machines' threads may have its name among the other
 // threads' names, or the reverse: it then does not count.
-std::size_t ThreadTable::left_out() const {
+std::size_t TracedThreads::left_out() const {
   std::size_t count = 0;
   for (std::size_t id = 0; id < left_out_.size(); ++id) {
     const auto tid = static_cast<pid_t>(id);
@@ -138,7 +138,7 @@ std::size_t ThreadTable::left_out() const {
   return count;
 }
 
-std::string ThreadTable::warning() const {
+std::string TracedThreads::warning() const {
   const std::size_t count = left_out();
   if (count == 0) return {};
   return fmt::format(
@@ -146,7 +146,7 @@ std::string ThreadTable::warning() const {
       count, kMostThreads, kMostThreads);
 }
 
-void ThreadTable::add_missing(const ThreadTable& older) {
+void TracedThreads::add_missing(const TracedThreads& older) {
   threads_.insert(older.threads_.begin(), older.threads_.end());
   names_.insert(older.names_.begin(), older.names_.end());
   if (left_out_.size() < older.left_out_.size()) left_out_.resize(older.left_out_.size());
@@ -193,13 +193,13 @@ std::optional<bool> is_alive(ThreadId thread) {
   return ::access(fmt::format("/proc/{}", static_cast<std::int32_t>(thread)).c_str(), F_OK) == 0;
 }
 
-std::vector<SessionThread> ThreadTable::in_session() const {
+std::vector<SessionThread> TracedThreads::in_session() const {
   std::vector<SessionThread> list;
   for (const auto& [tid, thread] : threads_) list.push_back({tid, thread.pid, thread.name});
   return list;
 }
 
-std::string ThreadTable::cmdlines() const {
+std::string TracedThreads::cmdlines() const {
   std::string text;
   for (const auto& [tid, thread] : threads_) text += fmt::format("{} {}\n", tid, thread.name);
   for (const auto& [tid, name] : names_) {

@@ -24,13 +24,13 @@ struct Thread {
 
 // Guarantees: a thread that was seen once stays, with its last name. At most kMostThreads of
 // virtual machines, and as many others, are kept; threads without room are counted, each once.
-class ThreadTable {
+class TracedThreads {
  public:
   static constexpr std::size_t kMostThreads = 20'000;
 
   // Tracks the process `root` and its descendants; without a root, every process that looks like a
   // virtual machine monitor (its name, or a thread's name, is one that merge/analyze/vmm knows).
-  explicit ThreadTable(pid_t root = 0) : root_(root) {}
+  explicit TracedThreads(pid_t root = 0) : root_(root) {}
 
   // Looks into /proc again. Returns whether a thread is new or has changed its name or process.
   bool update();
@@ -42,7 +42,7 @@ class ThreadTable {
   // saved_cmdlines. The kernel keeps few (usually 128), so look often.
   void add_names(std::string_view saved_cmdlines);
   // Adds the threads and names that only the older table has.
-  void add_missing(const ThreadTable& older);
+  void add_missing(const TracedThreads& older);
   // Return how many threads had no room for their names, and what to tell the user about them;
   // empty if there are none.
   [[nodiscard]] std::size_t left_out() const;

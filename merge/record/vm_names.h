@@ -28,7 +28,7 @@ namespace trapline::record {
 // Returns KVM's virtual machines on this host, for each process that has one and is visible.
 [[nodiscard]] std::vector<SessionVm> running_vms();
 
-// Stores the names of the processes that a ThreadTable has found.
+// Stores the names of the processes that a TracedThreads has found.
 class VmNames {
  public:
   // Examines new processes. Returns whether a name is new.

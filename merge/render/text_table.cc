@@ -78,17 +78,20 @@ std::size_t end_of(std::string_view text, std::size_t characters) {
   return end;
 }
 
+std::string without_middle(const std::string& text, std::size_t columns) {
+  const std::size_t width = text_width(text), tail = (columns - 1) / 2;
+  if (width <= columns) return text;
+  return text.substr(0, end_of(text, columns - 1 - tail)) + "…" +
+         text.substr(end_of(text, width - tail));
+}
+
 }  // namespace
 
 std::string cut_in_middle(const std::string& text, std::size_t columns) {
   // The thread's id is cut first: a vCPU's name says more.
   const std::size_t tid = text.rfind(" (tid ");
-  if (tid != text.npos && text_width(text) > columns)
-    return cut_in_middle(text.substr(0, tid), columns);
-  const std::size_t width = text_width(text), tail = (columns - 1) / 2;
-  if (width <= columns) return text;
-  return text.substr(0, end_of(text, columns - 1 - tail)) + "…" +
-         text.substr(end_of(text, width - tail));
+  const bool fits = tid == text.npos || text_width(text) <= columns;
+  return without_middle(fits ? text : text.substr(0, tid), columns);
 }
 
 std::string cut_at_blank(std::string& text, std::size_t columns) {
@@ -179,7 +182,14 @@ std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& st
   }
   std::size_t numbers = 0;
   for (std::size_t i = 1; i < columns.size(); ++i) numbers += kColumnGap + widths[columns[i]];
-  const std::size_t room = style.width > numbers ? style.width - numbers : 0;
+  std::size_t room = style.width > numbers ? style.width - numbers : 0;
+  // A text in the last column gives room to the first, which says what the row is.
+  std::size_t& last = widths[columns.back()];
+  const std::size_t lack = std::min(whole, kFirst) - std::min({whole, kFirst, room});
+  if (columns.size() > 1 && columns_[columns.back()].text && last >= kFirst + lack) {
+    last -= lack;
+    room += lack;
+  }
   widths[0] = std::min(whole, std::max(room, text_width(columns_[0].title)));
 
   const auto line_of = [&](const auto& cell, const auto& look, bool first) {
@@ -187,7 +197,7 @@ std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& st
     pad(line, widths[0] - (first ? std::min(widths[0], text_width(cell(0))) : 0));
     for (std::size_t i = 1; i < columns.size(); ++i) {
       const std::size_t column = columns[i];
-      const std::string& text = cell(column);
+      const std::string text = without_middle(cell(column), widths[column]);
       pad(line, kColumnGap);
       const std::size_t rest = widths[column] - text_width(text);
       if (!columns_[column].text) pad(line, rest);

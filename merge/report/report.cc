@@ -141,7 +141,7 @@ std::vector<Paragraph> sentences_above(const ReportData& report, const std::stri
   for (const VcpuRow& row : report.vcpus)
     before = std::min(before, elapsed(Timestamp(report.start_ns), row.totals.begin));
   if (!calls && before > (report.end_ns - report.start_ns) / kNoticed)
-    count += fmt::format(", no vCPU seen in the first {}", duration_text(before, report.cycles));
+    count += fmt::format(", first vCPU seen after {}", duration_text(before, report.cycles));
   text.push_back({.text = std::move(count), .verbatim = true});
   if (!report.not_recorded.empty()) text.push_back({.text = report.not_recorded});
   add_selection(report, text);

@@ -3,13 +3,16 @@
 
   truth.py TRAPLINE [CASE...]
 
-Each case writes a text as tracefs prints it, with stamps in nanoseconds, and names what must be said of it and what
-must not. Its first line is what truly happened.
+Each case writes a text as tracefs prints it, with stamps in nanoseconds, or a trace.dat, and names what must be said of
+it and what must not. Its first line is what truly happened.
 """
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from trace_dat import TraceDat  # noqa: E402
 
 US, MS, SECOND = 1_000, 1_000_000, 1_000_000_000
 BEGIN = 1000 * SECOND
@@ -24,6 +27,7 @@ class Recording:
 
     def __init__(self):
         self.lines = []
+        self.dat = None  # a TraceDat, in place of the text
 
     def add(self, at, cpu, thread, event, text, flags="d..2."):
         stamp = f"{at // SECOND}.{at % SECOND:09d}"
@@ -390,6 +394,23 @@ def an_ipi_between_two_vms_without_a_process(trace):
         trace.entry(at + 2 * MS + 12 * US, 3, b[1], 1)
 
 
+@case(["report"], says=["not seen"], never=["exits cost 5"])
+def switches_of_a_trace_dat_come_late(trace):
+    """Another thread takes the vCPU's CPU for 8 of 10 ms; sched_switch was enabled after 200 of 250 ms."""
+    trace.dat = dat = TraceDat()
+    for i in range(25):
+        at = BEGIN + i * 10 * MS
+        dat.event(0, at, "kvm:kvm_entry", VCPU[1], vcpu_id=0)
+        dat.event(0, at + MS, "kvm:kvm_exit", VCPU[1], exit_reason=0x60, isa=2, vcpu_id=0)
+        if i >= 20:
+            dat.event(0, at + MS + US, "sched:sched_switch", VCPU[1], prev_pid=VCPU[1], next_pid=HOG[1])
+        dat.event(0, at + 5 * MS, "irq:irq_handler_entry", HOG[1], irq=4)
+        dat.event(0, at + 5 * MS + US, "irq:irq_handler_exit", HOG[1], irq=4)
+        if i >= 20:
+            dat.event(0, at + 9 * MS, "sched:sched_switch", HOG[1], prev_pid=HOG[1], next_pid=VCPU[1])
+    dat.event(0, BEGIN + 250 * MS, "kvm:kvm_entry", VCPU[1], vcpu_id=0)
+
+
 @case(["advise"], never=["page faults of the guest"], says=["a serial port"])
 def a_fault_in_vain(trace):
     """The same instruction faults on one page 200 times: another thread unmaps it, and no larger page ends that."""
@@ -699,7 +720,10 @@ def check(trapline, name, folder):
     function, commands, says, never = CASES[name]
     trace, path = Recording(), folder / f"{name}.txt"
     function(trace)
-    path.write_text(trace.text(), encoding="utf-8")
+    if trace.dat:
+        trace.dat.write(path)
+    else:
+        path.write_text(trace.text(), encoding="utf-8")
     out = ""
     for command in commands:
         run = subprocess.run([trapline, command[0], path, *command[1:]], capture_output=True, check=False, text=True)

@@ -1,6 +1,7 @@
 #include "merge/source/trace_dat/sample.h"
 
 #include <limits>
+#include <optional>
 
 #include "merge/source/kernel_events/capability_looker.h"
 #include "merge/source/trace_dat/cpu_events.h"
@@ -38,6 +39,27 @@ Result<Looked> look_at(const File& file, const Layout& layout,
   return seen;
 }
 
+// Returns whether threads take turns on a CPU before its first sched_switch and its first loss:
+// sched_switch was enabled later than the other events.
+bool switches_come_late(const File& file, const Layout& layout,
+                        const kernel_events::Formats& formats) {
+  if (layout.buffers.size() != 1) return false;  // each buffer has events of its own
+  const Buffer& buffer = layout.buffers.front();
+  for (const CpuPages& pages : buffer.cpus) {
+    CpuEvents events(file, layout, pages, buffer.page_size, kBufferSize, nullptr);
+    std::optional<ThreadId> last;
+    for (std::uint64_t i = 0; i < kEventsPerLook && events.advance(); ++i) {
+      Event event;
+      if (last && events.lost_before() != RingPage::kNoneLost) break;
+      if (events.peek().data == nullptr || !formats.decode(events.peek(), event)) continue;
+      if (std::holds_alternative<SchedSwitch>(event.payload)) break;
+      if (last && *last != event.thread) return true;
+      last = event.thread;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 tl::unexpected<Error> no_events(const File& file, const Layout& layout) {
@@ -70,7 +92,9 @@ Result<Capabilities> sample_capabilities(const File& file, const Layout& layout,
                 file.path());
   }
   if (looked->events == 0) return no_events(file, layout);
-  return looker.found();
+  Capabilities found = looker.found();
+  found.late_switches = found.sched_switch && switches_come_late(file, layout, formats);
+  return found;
 }
 
 }  // namespace trapline::trace_dat

@@ -56,10 +56,12 @@ void ExitTracker::set_vcpu(Thread& thread, std::int32_t vcpu) {
   const auto unknown = [this](ThreadId id) {
     return processes_ != nullptr && !processes_->knows(id);
   };
-  if (several_unknown_ || !unknown(thread.id)) return;
+  // QEMU's main thread, too, has events with the number of a vCPU that it makes.
+  if (several_unknown_ || !thread.is_vcpu || !unknown(thread.id)) return;
   several_unknown_ = std::ranges::any_of(threads_.entries(), [&](const auto& entry) {
-    return entry.thread != thread.id && entry.state.totals.vcpu == vcpu &&
-           entry.state.phase != Thread::Phase::kGone && unknown(entry.thread);
+    const Thread& other = entry.state;
+    return other.id != thread.id && other.is_vcpu && other.totals.vcpu == vcpu &&
+           other.phase != Thread::Phase::kGone && unknown(other.id);
   });
 }
 

@@ -194,9 +194,12 @@ void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeli
 void PageFaults::on(const Event& event, const Pipeline& pipeline) {
   const Payload& payload = event.payload;
   for (const ThreadChange& change : pipeline.changes())
-    if (change.leaves() && is_asleep(change.now))
-      if (Thread* thread = threads_.find(change.thread))
-        thread->deeds.slept |= thread->deeds.allocates;
+    if (Thread* thread =
+            change.leaves() && is_asleep(change.now) ? threads_.find(change.thread) : nullptr) {
+      const auto vcpu = thread->vcpu ? pipeline.vcpu(change.thread) : std::nullopt;
+      const bool in_fault = !vcpu || vcpu->in_fault;
+      thread->deeds.slept |= thread->deeds.allocates && !thread->deeds.maps && in_fault;
+    }
   const auto* host = std::get_if<HostEvent>(&payload);
   // A vCPU unmaps a page in its own fault to replace it by a copy.
   const bool own = host != nullptr && host->step == HostStep::kUnmap;
@@ -224,6 +227,7 @@ void PageFaults::on(const Event& event, const Pipeline& pipeline) {
   } else if (const auto* ioctl = std::get_if<IoctlEnter>(&payload)) {
     const auto& set = MemoryUnmaps::kSetMemory;
     const bool sets_slots = std::ranges::find(set, ioctl->command) != set.end();
+    knows_ioctls_ |= ioctl->command != kKvmRun;
     const ThreadId process = vm_of(event.thread, pipeline);
     Thread* thread =
         sets_slots ? threads_.get(event.thread, kMostThreads) : threads_.find(event.thread);
@@ -368,7 +372,7 @@ PageFault::Why PageFaults::why(const ExitSpan& exit, Thread& thread, std::uint64
     const bool large = deeds.allocated_bytes >= kLargePage;
     const bool is_new = (x86 && losses_ == 0 && !unsure_) || last_.first == true;
     if (x86 && !knows_mappings_) return {.lack = FaultLack::kMappings};
-    if (deeds.slept) return {.lack = FaultLack::kServer};
+    if (deeds.slept) return {.lack = knows_ioctls_ ? FaultLack::kSlept : FaultLack::kServer};
     if (is_new && (deeds.zeroes || (knows_files_ && large))) return {.cause = kFirstTouch};
     return {.lack = large && !knows_files_ ? FaultLack::kFilePages : FaultLack::kNone};
   }

@@ -73,6 +73,7 @@ enum class FaultLack : std::uint8_t {
   kMappings,
   kLost,
   kServer,
+  kSlept,  // the vCPU slept in the fault for something that no event shows
 };
 enum class FaultAccess : std::uint8_t { kNotKnown, kRead, kWrite, kExecute };
 
@@ -217,7 +218,7 @@ class PageFaults {
   ThreadId last_vm_{};
   // Kinds of events that are recorded, as far as they have occurred.
   bool knows_files_, knows_pages_ = false, knows_mappings_ = false, knows_unmaps_ = false,
-                     knows_devices_ = false;
+                     knows_devices_ = false, knows_ioctls_ = false;
   bool removed_is_full_ = false;
   // A vCPU without a known process faulted; and another vCPU as well, so that it is not known which
   // faults are of one VM.

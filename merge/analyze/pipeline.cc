@@ -248,8 +248,8 @@ bool Pipeline::push_carefully(const Event& event) {
     if (tracker_.state(made->child)) processes_.set_of_several(made->child);
     if (runs_ && is_of_hosts_kernel(event))
       runs_->on_new(made->child, processes_.of(made->child, {}), event.at);
-    // A thread that makes one of its own process tells that process, but a vCPU's thread is never
-    // the first thread of its process.
+    // A thread that makes one of its process counts as the first thread of that process, unless it
+    // is known to run a vCPU: VMMs have threads for these.
     if (!made->same_process || processes_.knows(event.thread) || !tracker_.state(event.thread))
       processes_.on(event, *made);
     threads_.on_new(made->child, event.at);

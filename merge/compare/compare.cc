@@ -68,13 +68,17 @@ Figure figure_of(const Recorded& run, const std::string& key, Metric metric) {
   const ExitSums& row = found == run.rows.end() ? kNone : found->second;
   const auto count = static_cast<double>(row.total.count());
   const auto total = static_cast<double>(row.total.total());
-  const auto wall = static_cast<double>(run.wall_ns - std::min(run.wall_ns, run.not_seen_ns));
+  const auto wall = static_cast<double>(run.wall_ns);
   const double rate = ratio(count * 1e9, wall);
   // Variance of a difference of two stamps, each rounded to the unit.
   const double noise = run.unit * run.unit / 6;
   const auto divided = [&](double sum, double by) {
     return Figure{ratio(sum, by), noise * count / (by * by)};
   };
+  // How often something came in a time that was not seen is not known.
+  const bool of_time =
+      metric == Metric::kRate || metric == Metric::kShare || metric == Metric::kCost;
+  if (run.hides_time && of_time) return {};
   if (metric == Metric::kRate) return {rate, noise * rate * rate / (wall * wall)};
   if (metric == Metric::kShare)
     return divided(total, wall * static_cast<double>(std::max<std::size_t>(1, run.vcpus)));

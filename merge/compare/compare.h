@@ -47,8 +47,8 @@ struct Recorded {
   std::uint64_t events = 0, lost = 0, losses_uncounted = 0, exits = 0;
   std::size_t vcpus = 1;
   std::uint64_t begin_ns = 0, wall_ns = 0;
-  std::uint64_t not_seen_ns = 0;  // of wall_ns, the mean of the vCPUs: it is in no rate or share
-  std::optional<std::uint64_t> guest_ns;     // nullopt: the events do not show it
+  bool hides_time = false;                // more than a hundredth of the vCPUs' time was not seen
+  std::optional<std::uint64_t> guest_ns;  // nullopt: the events do not show it
   std::map<std::string, std::string> facts;  // facts about the recording
   std::vector<std::string> missing;          // Input::missing
   std::map<std::string, ExitSums> rows;

@@ -203,13 +203,14 @@ class CompareSink : public SpanSink {
     std::uint64_t guest_ns = calls_guest_ns_;
     if (recorded.exits != 0) {
       guest_ns = 0;
-      std::uint64_t not_seen = 0;
+      std::uint64_t not_seen = 0, time = 0;
       for (const VcpuTotalsOf& vcpu : pipeline.exits().vcpus()) {
         if (!pipeline.counts(vcpu.thread)) continue;
         guest_ns += vcpu.totals.guest_ns;
         not_seen += vcpu.totals.not_seen_ns;
+        time += vcpu.totals.time_ns();
       }
-      recorded.not_seen_ns = not_seen / std::max<std::size_t>(1, recorded.vcpus);
+      recorded.hides_time = not_seen > time / 100;
     }
     recorded.guest_ns = known_ns(recorded.model.known_states(), State::kGuest, guest_ns);
   }

@@ -42,7 +42,7 @@ void AdviceSink::Sum::add(const Sum& other) {
   rows += other.rows;
   first_faults += other.first_faults;
   first_cost += other.first_cost;
-  unsure |= other.unsure;
+  doubtful_cost += other.doubtful_cost;
   ports |= other.ports;
   answered |= other.answered;
 }
@@ -66,14 +66,13 @@ RemedyId AdviceSink::change(const ExitSpan& exit, Thread& thread, const Pipeline
   }
   if (!to_user) {
     if (is_fault_without_address(exit)) thread.unnamed_faults += cost_ns(exit.parts);
-    // A larger page ends faults on pages that the host has or makes, but not a fault in vain.
+    // A larger page that is there ends faults on pages that the host has, makes or copies.
     if (faults) {
       using enum FaultCause;
       const PageFault& fault = pipeline.faults()->last();
       const FaultCause cause = fault.why.cause;
-      const std::pair is(exit.detail.value, exit.rip);
-      const bool ends = std::exchange(thread.fault, is) != is &&
-                        (cause == kNotKnown || cause == kFirstTouch || cause == kWasThere);
+      const bool ends =
+          cause == kNotKnown || cause == kFirstTouch || cause == kWasThere || cause == kCopy;
       return fault.address && ends ? RemedyId::kPages : RemedyId::kNone;
     }
     const RemedyId served = remedy_of_kernel_exit(exit);
@@ -91,9 +90,16 @@ RemedyId AdviceSink::change(const ExitSpan& exit, Thread& thread, const Pipeline
 
 void AdviceSink::add_fault(const ExitSpan& exit, Sum& sum, const Pipeline& pipeline) {
   constexpr unsigned kHugePage = 21;
+  // A fault in vain comes again, and a page may have to be fetched by another thread.
+  const PageFault& fault = pipeline.faults()->last();
+  const bool by_copy = fault.why.cause == FaultCause::kCopy;
+  const bool slept = fault.why.lack == FaultLack::kServer || fault.why.lack == FaultLack::kSlept;
+  if ((fault.first != true && !by_copy) || slept) {
+    sum.doubtful_cost += cost_ns(exit.parts);
+    return;
+  }
   const ThreadId process = pipeline.processes().of(exit.thread, {});
   const std::pair range{process, exit.detail.value >> kHugePage};
-  sum.unsure |= !pipeline.faults()->last().first;
   const bool seen = ranges_.contains(range);
   if (!seen && ranges_.size() < kMostRanges) ranges_.insert(range);
   if (seen) return;
@@ -428,8 +434,9 @@ AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
   if (model == AdviceModel::kRemoved) return {less_a_tenth(sum.cost), all};
   if (model == AdviceModel::kBatched)
     return {less_a_tenth(sum.cost - sum.cost / sum.exits * sum.rows), all};
-  if (model == AdviceModel::kPages && !sum.unsure)
-    return {less_a_tenth(sum.cost - sum.first_cost), sum.cost + std::min(way, sum.cost * 4 / 5)};
+  if (model == AdviceModel::kPages)
+    return {less_a_tenth(sum.cost - sum.first_cost - sum.doubtful_cost),
+            sum.cost + std::min(way, sum.cost * 4 / 5)};
   return {};
 }
 
@@ -475,10 +482,10 @@ void AdviceSink::find_exits(Found& found) const {
       const bool pages = id == RemedyId::kPages;
       if (pages && sum.first_faults == sum.exits) continue;
       const Gain gain = gain_of(id, sum);
-      if (gain.high == 0 && !sum.unsure && remedy_of(id).model != AdviceModel::kNone) continue;
+      if (gain.high == 0 && remedy_of(id).model != AdviceModel::kNone) continue;
       const std::string_view vmm = found.names.vmm(vm.first);
       std::string cause;
-      if (pages && sum.first_faults * 2 <= sum.exits)
+      if (pages && sum.first_faults * 2 <= sum.exits && sum.doubtful_cost * 2 <= sum.cost)
         cause = fmt::format("{}, 4 KiB at a time", remedy_of(id).cause);
       found.add(vm.first, id, gain, sum.exits, sum.cost,
                 rests_on(id, sum, knows_user ? vmm : std::string_view()),
@@ -631,9 +638,15 @@ void AdviceSink::find_line(Found& found, const HostThread& loop) const {
   const std::uint64_t line = most->first / 2;
   const bool raises = lines.contains(2 * line + 1);
   if (raises && std::ranges::find(kTimerLines, line) == kTimerLines.end()) return;
-  // A part of the recording does not show that the line is never raised, nor some vCPUs what all
-  // exits to QEMU cost.
-  if (raises ? !found.names.pipeline.counts_all() : found.names.pipeline.is_window()) return;
+  // A part of the recording does not show that the line is never raised, nor some vCPUs of a VM what
+  // all its exits to QEMU cost.
+  const auto is_left_out = [&](const VcpuThread& vcpu) {
+    return found.names.vcpus.vm_id(vcpu.thread) == loop.vm->id() &&
+           !found.names.pipeline.counts(vcpu.thread);
+  };
+  if (raises ? std::ranges::any_of(found.names.threads, is_left_out)
+             : found.names.pipeline.is_window())
+    return;
   AdviceRow row;
   row.id = raises ? RemedyId::kTimerLine : RemedyId::kTicks;
   row.cause = fmt::format("interrupt line {}, which the main loop of VM {} {}", line,
@@ -656,8 +669,13 @@ void AdviceSink::find_line(Found& found, const HostThread& loop) const {
 void AdviceSink::find_of_host(Found& found) const {
   const Naming& names = found.names;
   const Pipeline& pipeline = names.pipeline;
-  // Lost events may have taken more: nothing is "at most" then, or "never".
-  if (!pipeline.exits().model().sched_switch || !losses_note(names.timeline).empty()) return;
+  if (!pipeline.exits().model().sched_switch) return;
+  // Lost events of the host may have taken more: nothing is "at most" then, or "never".
+  for (std::size_t i = 0; i < names.timeline.size(); ++i) {
+    Event of;
+    of.source = static_cast<std::uint16_t>(i);
+    if (pipeline.is_of_hosts_kernel(of) && names.timeline.source(i).counters().gaps != 0) return;
+  }
   const RecordedInterval interval = recorded_interval(names.timeline, pipeline);
   found.whole = elapsed(interval.begin, interval.end);
   struct OfVm {
@@ -775,9 +793,10 @@ Advice AdviceSink::advice(const Naming& names) const {
   finding.push_back(fmt::format(
       "The {} busy for {}: the guest ran for {} of it, {}{}, and {}.",
       vcpus == 1 ? "vCPU was" : "vCPUs were", ns_text(found.busy),
-      percent_text(busy.guest_ns, found.busy), exits_cost(model, busy, at_least),
+      percent_text(busy.guest_ns, found.busy),
+      exits_cost(model, busy, at_least, names.pipeline.exits().saw_halts()),
       percent_text(busy.exit_ns, found.busy),
-      model.sched_switch
+      model.sched_switch && (model.wakeups || busy.not_run_ns != 0)
           ? fmt::format("for {}{} {} waited for a CPU",
                         at_least || !model.wakeups ? "at least " : "",
                         percent_text(busy.not_run_ns, found.busy), vcpus == 1 ? "it" : "they")

@@ -75,7 +75,7 @@ class AdviceSink : public SpanSink {
     std::uint64_t rows = 0;          // series of consecutive exits
     std::uint64_t first_faults = 0;  // kPages: first faults in a range of 2 MiB
     std::uint64_t first_cost = 0;
-    bool unsure = false;  // kPages: it is not known which faults are of one VM
+    std::uint64_t doubtful_cost = 0;  // kPages: of faults that a larger page may not end
     // kDebugPort: a bit for each of kDebugPorts; whether a device may answer at the port.
     std::uint8_t ports = 0;
     bool answered = false;
@@ -84,7 +84,6 @@ class AdviceSink : public SpanSink {
   struct Thread {
     std::array<Sum, kRemedies> sums{};
     RemedyId last = RemedyId::kNone;
-    std::pair<std::uint64_t, std::uint64_t> fault;  // the last page fault's address and rip
     Timestamp last_end;
     std::uint64_t sleeps_waited = 0;  // preempted time in halts in which the vCPU slept
     std::uint64_t to_user = 0;        // cost of exits to the VMM

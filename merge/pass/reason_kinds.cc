@@ -27,7 +27,7 @@ std::span<const ReasonKind> reason_kinds() {
       {"exception", "the guest caused an exception, or a host's NMI came", "EXCEPTION_NMI"},
       {"apic", "the guest accessed its local interrupt controller",
        "APIC_ACCESS, APIC_WRITE, EOI_INDUCED"},
-      {"descriptor-table", "the guest set the place of its GDT, IDT, LDT or TSS",
+      {"descriptor-table", "the guest accessed the registers of its GDT, IDT, LDT or TSS",
        "GDTR_IDTR, LDTR_TR"},
       {"cache", "the guest emptied the CPU's caches", "WBINVD, wbinvd"},
       {"xsetbv", "the guest chose which registers it saves", "XSETBV, xsetbv"},

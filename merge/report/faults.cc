@@ -76,7 +76,8 @@ std::string_view lacking_event(FaultLack lack) {
                                           events::mm_filemap_add_to_page_cache.full_name,
                                           events::kvm_tdp_mmu_spte_changed.full_name,
                                           {},
-                                          events::sys_enter_ioctl.full_name};
+                                          events::sys_enter_ioctl.full_name,
+                                          {}};
   return kEvents[static_cast<std::size_t>(lack)];
 }
 

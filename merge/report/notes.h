@@ -43,8 +43,8 @@ void note_declarations(const Input& input, const Names& names, std::vector<std::
 [[nodiscard]] bool costs_at_least(const ExitTracker& exits);
 // Returns the words before the part of the busy time that exits cost: they contain the waits for a
 // CPU that were not recorded, and what they cost without these is not known.
-[[nodiscard]] std::string_view exits_cost(const ExitModel& model, const Overhead& overhead,
-                                          bool at_least);
+[[nodiscard]] std::string exits_cost(const ExitModel& model, const Overhead& overhead,
+                                     bool at_least, bool saw_halts);
 
 // Returns losses_note() for all sources of the timeline, as far as they were read; empty: nothing
 // was lost.

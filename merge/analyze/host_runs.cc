@@ -24,18 +24,17 @@ void HostRuns::run(Cpu& cpu, Timestamp end, bool known) {
 }
 
 // Counts the time of an interrupt. A softirq's time includes the interrupts in it.
-void HostRuns::on_interrupt(Cpu& cpu, const Event& event, const HostEvent& host) {
-  if (!cpu.thread) return;
-  const bool hard = host.step == HostStep::kIrqBegin || host.step == HostStep::kIrqEnd;
-  if (!hard && host.step != HostStep::kSoftirqBegin && host.step != HostStep::kSoftirqEnd) return;
-  const Kind kind = hard ? kHard : kSoft;
-  if (host.step == HostStep::kIrqBegin || host.step == HostStep::kSoftirqBegin) {
+void HostRuns::on_interrupt(Cpu& cpu, const Event& event, HostStep step) {
+  using enum HostStep;
+  if (!cpu.thread || step < kIrqBegin || step > kVectorEnd) return;
+  const Kind kind = step <= kIrqEnd ? kHard : step <= kSoftirqEnd ? kSoft : kVector;
+  if (step == kIrqBegin || step == kSoftirqBegin || step == kVectorBegin) {
     if (knows_[kind]) cpu.began[kind] = event.at;
     return;
   }
   knows_[kind] = true;
   const auto began = std::exchange(cpu.began[kind], std::nullopt);
-  if (!began || (hard && cpu.began[kSoft])) return;
+  if (!began || (kind != kSoft && cpu.began[kSoft])) return;
   if (Thread* thread = threads_.get(*cpu.thread, kMostThreads))
     thread->interrupts_ns += elapsed(*began, event.at);
 }
@@ -64,7 +63,7 @@ void HostRuns::take(const Event& event, ThreadChanges changes) {
   if (!last_switch_) return;
   if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) return on_line(cpu, event, *irq);
   if (const auto* host = std::get_if<HostEvent>(&event.payload))
-    return on_interrupt(cpu, event, *host);
+    return on_interrupt(cpu, event, host->step);
   const ThreadId running = switches ? changes[0].thread : event.thread;
   if (cpu.thread && *cpu.thread != running) run(cpu, event.at, false);
   if (!cpu.thread) {

@@ -8,6 +8,7 @@
 // had, the time since that thread's last event is unknown.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -28,7 +29,7 @@ class HostRuns {
 
   struct Thread {
     std::uint64_t ran_ns = 0, turns = 0;  // `turns`: how often it was switched in
-    // Part of ran_ns: interrupts and softirqs of the CPU, as far as their ends were recorded.
+    // Part of ran_ns: interrupts and softirqs of the CPU, if knows_interrupts().
     std::uint64_t interrupts_ns = 0;
     std::uint64_t line_ns = 0;  // of the runs in which the thread set an interrupt line
     bool several = false;       // threads had this id, one after the other
@@ -49,6 +50,9 @@ class HostRuns {
   // Takes every event of the host's kernel, in order, with the changes that Threads found in it.
   void on(const Event& event, ThreadChanges changes) {
     if (is_any_of<KvmExit, KvmEntry>(event.payload)) {
+      if (!has_vectors_) [[unlikely]]
+        if (const auto* exit = std::get_if<KvmExit>(&event.payload))
+          has_vectors_ = exit->isa != kIsaArm64 && exit->isa != kIsaRiscv;
       if (event.cpu < cpus_.size() && cpus_[event.cpu].thread == event.thread) [[likely]]
         cpus_[event.cpu].last = event.at;
       else if (last_switch_)
@@ -81,14 +85,18 @@ class HostRuns {
     const Lines* lines = lines_.find(thread);
     return lines == nullptr ? Lines() : *lines;
   }
-  [[nodiscard]] bool knows_interrupts() const { return knows_[kHard] || knows_[kSoft]; }
+  // Returns whether all kinds of interrupts were recorded.
+  [[nodiscard]] bool knows_interrupts() const {
+    return knows_[kHard] && knows_[kSoft] && (knows_[kVector] || has_vectors_ == false);
+  }
   // Returns whether the CPU is in an interrupt.
   [[nodiscard]] bool is_in_interrupt(std::uint32_t cpu) const {
-    return cpu < cpus_.size() && (cpus_[cpu].began[kHard] || cpus_[cpu].began[kSoft]);
+    return cpu < cpus_.size() &&
+           std::ranges::any_of(cpus_[cpu].began, [](auto& began) { return began.has_value(); });
   }
 
  private:
-  enum Kind : std::size_t { kHard, kSoft, kKinds };
+  enum Kind : std::size_t { kHard, kVector, kSoft, kKinds };
   struct Cpu {
     std::optional<ThreadId> thread;                        // nullopt: not known
     Timestamp since, last;                                 // when its run began; its last event
@@ -98,7 +106,7 @@ class HostRuns {
   void take(const Event& event, ThreadChanges changes);
   void run(Cpu& cpu, Timestamp end, bool known);
   void on_line(Cpu& cpu, const Event& event, const KvmIrq& irq);
-  void on_interrupt(Cpu& cpu, const Event& event, const HostEvent& host);
+  void on_interrupt(Cpu& cpu, const Event& event, HostStep step);
 
   std::vector<Cpu> cpus_;
   ThreadTable<Thread> threads_;
@@ -109,6 +117,7 @@ class HostRuns {
   std::optional<Timestamp> first_switch_, last_switch_;
   bool goes_on_ = false;
   std::array<bool, kKinds> knows_{};  // an end of this kind was recorded
+  std::optional<bool> has_vectors_;   // some of a CPU's interrupts have no line: x86
 };
 
 }  // namespace trapline

@@ -17,6 +17,8 @@ enum class HostStep : std::uint8_t {
   kIrqEnd,
   kSoftirqBegin,  // number: the softirq vector
   kSoftirqEnd,
+  kVectorBegin,  // an interrupt of the CPU itself: its local timer, another CPU
+  kVectorEnd,
   kIpi,            // a vCPU sends an interrupt to the APIC id `number`, or to kAllOthers
   kFutex,          // address, call and number (val) are the arguments of futex()
   kFutexEnd,       // futex() returns

@@ -148,12 +148,13 @@ constexpr std::string_view
     kNoWhy = "the timeline has no line that explains such an exit",
     kNoIoctl = "the time in QEMU ends at a later event, and holds some of the kernel's",
     kNoCause = "trapline stalls calls more causes unknown",
+    kNoInterrupts = "the time of interrupts is not known (--host-cpu)",
     kNoFault = "the causes of more page faults are not known (--faults)";
 
 constexpr RecordedBy kScheduler{kSched | kStalls | kPages | kHostCpu, kEveryArch, kNoCause},
     kForWakers{kStalls | kPages | kHostCpu, kEveryArch, kNoCause},
     kForMemory{kStalls | kPages, kEveryArch, kNoCause}, kForFaults{kPages, kEveryArch, kNoFault},
-    kForFaultsX86{kPages, kX86, kNoFault};
+    kForFaultsX86{kPages, kX86, kNoFault}, kForVectors{kHostCpu, kX86, kNoInterrupts};
 
 // Decoded events come first. --kvm does not enable kvm_emulate_insn, kvm_fpu, or the events of the
 // MMU notifier and of Hyper-V's timers: they are frequent and would say nothing new about exits.
@@ -249,6 +250,17 @@ constexpr KernelEvent kRows[] = {
     Row("irq:irq_handler_exit", kForWakers, {kHost, kIrqEnd, kHalts | kHostRuns}, {"irq"}),
     Row("irq:softirq_entry", {kHostCpu}, {kHost, kSoftirqBegin, kHalts | kHostRuns}, {"vec"}),
     Row("irq:softirq_exit", {kHostCpu}, {kHost, kSoftirqEnd, kHalts | kHostRuns}, {"vec"}),
+    // Interrupts of an x86 CPU itself; on arm64 they are interrupts with a line.
+    Row("irq_vectors:local_timer_entry", kForVectors, {kHost, kVectorBegin, kHostRuns}),
+    Row("irq_vectors:local_timer_exit", kForVectors, {kHost, kVectorEnd, kHostRuns}),
+    Row("irq_vectors:reschedule_entry", kForVectors, {kHost, kVectorBegin, kHostRuns}),
+    Row("irq_vectors:reschedule_exit", kForVectors, {kHost, kVectorEnd, kHostRuns}),
+    Row("irq_vectors:call_function_entry", kForVectors, {kHost, kVectorBegin, kHostRuns}),
+    Row("irq_vectors:call_function_exit", kForVectors, {kHost, kVectorEnd, kHostRuns}),
+    Row("irq_vectors:call_function_single_entry", kForVectors, {kHost, kVectorBegin, kHostRuns}),
+    Row("irq_vectors:call_function_single_exit", kForVectors, {kHost, kVectorEnd, kHostRuns}),
+    Row("irq_vectors:irq_work_entry", kForVectors, {kHost, kVectorBegin, kHostRuns}),
+    Row("irq_vectors:irq_work_exit", kForVectors, {kHost, kVectorEnd, kHostRuns}),
     Row("syscalls:sys_enter_futex", {}, {kFutexCall, 0, kHalts}, {"uaddr", "op", "val"}),
     Row("syscalls:sys_exit_futex", {}, {kHost, kFutexEnd, kHalts}),
     Row("kvm:kvm_apic_ipi", {kKvm, kX86, kNoIrq}, {kIpiTo, 0, kHalts},

@@ -4,6 +4,7 @@ Where the recording has the kernel's own count ("schedstat TID RUN DELAY TURNS" 
 must lie between the time by sched_switch and the time in which each turn begins and ends at the wake-up that caused the switch:
 the kernel reads its clock there, and the event comes later.
 """
+import bisect
 import collections
 import itertools
 import json
@@ -25,7 +26,12 @@ MOST_WAKERS = 32  # of a thread, that the report keeps apart
 
 TELL_WHO_RUNS = {"kvm_exit", "kvm_entry", "sched_switch"}
 
-Run = collections.namedtuple("Run", "begin end woken preempted")  # woken: by then it could run; preempted: by one woken then
+# An interrupt is of a kind; one that comes in a softirq counts with it. x86 has three kinds, others the first two.
+VECTORS = ("local_timer", "reschedule", "call_function", "call_function_single", "irq_work")
+KIND_OF = {"irq_handler": "line", "softirq": "softirq", **dict.fromkeys(VECTORS, "vector")}
+
+# woken: by then it could run; preempted: by one woken then
+Run = collections.namedtuple("Run", "begin end woken preempted cpu")
 
 
 def runs_of(events, holes):
@@ -36,7 +42,7 @@ def runs_of(events, holes):
 
     def end(cpu, at, by=None):
         tid, since, waking = on_cpu.pop(cpu)
-        runs[tid].append(Run(since, at, waking, by))
+        runs[tid].append(Run(since, at, waking, by, cpu))
 
     for event in events:
         while holes and holes[0].end <= event.at:
@@ -67,6 +73,34 @@ def runs_of(events, holes):
     for cpu in list(on_cpu):
         end(cpu, min(events[-1].at, max(last[cpu], switches[-1] + AFTER)))
     return runs, turns
+
+
+def interrupts_of(events, runs):
+    """{tid: ns of the interrupts in its runs}; None if not all kinds of interrupts were recorded. Those of a kind
+    count from the first recorded end on."""
+    taken, told, open_at, found = collections.Counter(), set(), {}, collections.defaultdict(list)
+    for event in events:
+        what, _, edge = event.name.rpartition("_")
+        kind = KIND_OF.get(what)
+        if kind is None or edge not in ("entry", "exit"):
+            continue
+        if edge == "entry":
+            open_at[event.cpu, kind] = event.at if kind in told else None
+        else:
+            told.add(kind)
+            begin = open_at.pop((event.cpu, kind), None)
+            within = kind != "softirq" and open_at.get((event.cpu, "softirq")) is not None
+            if begin is not None and not within:
+                found[event.cpu].append((begin, event.at))
+    x86 = not any("esr_ec" in event.fields for event in events if event.name == "kvm_exit")
+    if not {"line", "softirq", *(["vector"] if x86 else [])} <= told:
+        return None
+    for tid, of in runs.items():
+        for run in of:
+            taken[tid] += sum(end - begin for begin, end in found[run.cpu][bisect.bisect_left(found[run.cpu], (run.begin,)):
+                                                                            bisect.bisect_left(found[run.cpu], (run.end,))]
+                              if end <= run.end)
+    return taken
 
 
 def wakers_of(events):
@@ -112,6 +146,11 @@ def check(trapline, path):
         ns = sum(run.end - run.begin for run in runs[row["tid"]])
         if (row["ns"], row["turns"]) != (ns, turns[row["tid"]]):
             yield f"tid {row['tid']}: {row['ns']} ns in {row['turns']} turns, and it is {ns} in {turns[row['tid']]}"
+    interrupts = interrupts_of(events, runs)
+    for row in threads:
+        ns = None if interrupts is None else interrupts[row["tid"]]
+        if not holes and row["interrupts_ns"] != ns:
+            yield f"tid {row['tid']}: {row['interrupts_ns']} ns of interrupts, and it is {ns}"
     for vm in vms:
         rows = vm["threads"]["rows"]
         if vm["ns"] != sum(row["ns"] for row in rows if row["part"] is None):

@@ -75,6 +75,8 @@ class WaitTracker {
 
   // Returns the sleep that the last event ended.
   [[nodiscard]] const std::optional<Waking>& woke() const { return woke_; }
+  // Returns whether the ends of timers were recorded.
+  [[nodiscard]] bool knows_timers() const { return cause_.ends(WakeCause::HandlerKind::kTimer); }
   // Returns the shares so far of the thread's open wait.
   [[nodiscard]] std::span<const WaitShare> open(ThreadId thread) const;
 

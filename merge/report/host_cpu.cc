@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -342,6 +343,21 @@ std::string why_none(const ReportData& data, const Naming& names) {
           : "not all of their switches are recorded");
 }
 
+// Returns a line on what `record --host-cpu` would tell; empty if it would tell nothing.
+std::string lacks_text(std::span<const HostVmRow> vms, const Naming& names) {
+  bool wakers = false;
+  for (const HostVmRow& vm : vms)
+    for (const HostThreadRow& row : vm.threads)
+      wakers |= std::ranges::count(row.woken_by.names, text_of(HostRole::kNotKnown)) != 0;
+  wakers &= !names.pipeline.waits()->knows_timers();
+  const bool interrupts = !names.pipeline.host_runs()->knows_interrupts();
+  if (!wakers && !interrupts) return {};
+  return fmt::format("Not known: {}{}{}. trapline record --host-cpu records it.",
+                     interrupts ? "how long interrupts took" : "",
+                     interrupts && wakers ? ", and " : "",
+                     wakers ? "some of what woke threads" : "");
+}
+
 // Returns the table from which the page draws a bar for each VM: its time by role.
 Table role_table(const std::vector<HostVmRow>& vms, const ReportData& data, const Naming& names) {
   using Row = HostVmRow;
@@ -439,7 +455,9 @@ class HostCpuTable : public TableSink {
     table.facts = {{"not_known_ns", to_value(unknown)},
                    {"irq_time_apart", to_value(names.processes.irq_time_apart())}};
     table.text_children = table.csv_children = true;
-    if (table.rows == 0) table.after = {{}, {.text = why_none(data, names)}};
+    const std::string lacks =
+        table.rows == 0 ? why_none(data, names) : lacks_text(table.all(), names);
+    if (!lacks.empty()) table.after = {{}, {.text = lacks}};
     if (unknown != 0)
       table.before = {{},
                       {.text = fmt::format("Which thread ran is not known of {} of the CPUs' time.",

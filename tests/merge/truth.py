@@ -618,6 +618,34 @@ def host_cpu_of_a_part(trace):
     trace.switch(BEGIN + 402 * MS, 1, io_thread, "S", IDLE)
 
 
+def interrupted(trace, ends):
+    """The vCPU's thread runs 400 ms; every 10 ms an interrupt takes it 1 ms, and a softirq 3 ms with an interrupt in it."""
+    trace.new_thread(BEGIN, QEMU, 200)
+    trace.switch(BEGIN + MS, 0, IDLE, "R", VCPU)
+    trace.entry(BEGIN + 2 * MS, 0, VCPU)
+    for name, text, at, ns in (("softirq", "vec=1 [action=TIMER]", 4, 3), ("irq_handler", "irq=27 name=eth0", 5, 1),
+                               ("local_timer", "vector=236", 2, 1)):
+        for i in range(40) if name in ends else ():
+            trace.add(BEGIN + (i * 10 + at) * MS, 0, VCPU, f"{name}_entry", text, HARD)
+            trace.add(BEGIN + (i * 10 + at + ns) * MS - 1, 0, VCPU, f"{name}_exit", text, HARD)
+    trace.exit(BEGIN + 401 * MS, 0, VCPU, "EXTERNAL_INTERRUPT")
+    trace.entry(BEGIN + 401 * MS + US, 0, VCPU)
+    trace.switch(BEGIN + 402 * MS, 0, VCPU, "S", IDLE)
+
+
+@case(["report", "--host-cpu"], says=["interrupts", "156 ms"], never=["Not known"])
+def interrupts_of_all_kinds(trace):
+    """The first end of a kind shows that its ends are recorded: 39 ms of the timer and 117 ms of softirqs count."""
+    interrupted(trace, ("softirq", "irq_handler", "local_timer"))
+
+
+@case(["report", "--host-cpu"], says=["Not known: how long interrupts took. trapline record --host-cpu records it."],
+      never=["interrupts 0", "0 ns", "117 ms"])
+def interrupts_without_the_timers(trace):
+    """The local timer's interrupts took the vCPU's thread 40 ms, without an event."""
+    interrupted(trace, ("softirq", "irq_handler"))
+
+
 @case(["report", "--host-cpu", "--to", "+10ms"],
       ["export", "--format", "csv", "--rows", "host-cpu", "-o", "-", "--to", "+10ms"],
       says=["No thread that is known to be a VM's ran in this part", "nothing to export", "exits with 2"],

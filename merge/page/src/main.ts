@@ -13,7 +13,7 @@ import { NearView } from "./near";
 import { Phases } from "./phases";
 import { Shares } from "./shares";
 import { kColumns, Table } from "./table";
-import { tables } from "./tables";
+import { kTables, tables } from "./tables";
 import { duration, moment, momentOption, quoted, useUnit, visible, without } from "./text";
 import type { Fields, PageData } from "./types";
 import { unpack, unpackComparison, unpackTimeline } from "./unpack";
@@ -61,13 +61,13 @@ function help(): HTMLDialogElement {
   return dialog;
 }
 
-// The names of the sections in the table of contents; other sections have their ids as names.
+// The names of the sections in the table of contents; those of tables are in kTables, other sections have their ids as names.
 const kNames: Record<string, string> = { shares: "Time", table: "Exits", latency: "Latency", flame: "Flame graph", worst: "Longest exits", waits: "Waits", recorded: "Recording",
   "kernel-flame": "Kernel", "kernel-table": "Kernel's events", "guest-spans": "Guest's intervals", "host-cpu": "Host CPU", faults: "Page faults" };
 
 function contents(sections: HTMLElement[]): HTMLElement {
   return h("nav", { class: "contents noprint", "aria-label": "Contents" }, ...sections.map((one) => {
-    const text = kNames[one.id] ?? one.id.replace(/^table-/, "");
+    const text = kNames[one.id] ?? kTables[one.id.replace(/^table-/, "")]?.[0] ?? one.id;
     return h("button", { type: "button", class: "link", "data-to": one.id, click: () => {
       one.scrollIntoView();
       one.tabIndex = -1;

@@ -163,10 +163,14 @@ function kernel(table: Rows): HTMLElement {
     describedTable("The kernel's time in exits", table, "trapline report --kernel"));
 }
 
+// The tables for which the page has no view of its own: their names in the table of contents, and their headings.
+export const kTables: Record<string, [name: string, heading: string]> = { host_cpu: ["Threads of VMs", "Host CPU time by thread"], faults: ["Faults by cause", "Page faults by cause"],
+  fault_regions: ["Faults by address", "Page faults by guest memory, in parts of 2 MiB"], fault_vcpus: ["Faults by vCPU", "Page faults by vCPU"] };
+
 export function tables(data: Recording): HTMLElement[] {
   const of = (key: string): Fields[] => data.tables[key]?.rows ?? [];
   const { stalls: stalled, spans, irqs, kernel: inside } = data.tables;
   const others = Object.entries(data.tables).filter(([key, { columns }]) => key !== "kernel" && typeof columns?.[0] === "object");
   return [stalled && stalls(stalled), spans && guestSpans(data, spans), requests(data), vhost(of("vhost")), interrupts(irqs), halts(of("halts")), inside && kernel(inside),
-    ...others.map(([key, table]) => section(`table-${key}`, [`By ${table.columns![0]!.title}`], describedTable(`By ${table.columns![0]!.title}`, table)))].filter((one): one is HTMLElement => !!one);
+    ...others.map(([key, table]) => section(`table-${key}`, [kTables[key]![1]], describedTable(kTables[key]![1], table)))].filter((one): one is HTMLElement => !!one);
 }

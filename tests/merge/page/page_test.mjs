@@ -1067,6 +1067,19 @@ const cases = {
     await with_page(write(linux), {}, async (page) => assert.equal(await page.locator("#kernel-table").count(), 0));
   },
 
+  async tables_without_a_view_have_plain_names() {
+    const session = "tests/merge/planted/pages-zapped", html = join(folder, "plain.html");
+    run("report", session, "--faults", "--host-cpu", "--format", "html", "-o", html, "--force");
+    await with_page(html, {}, async (page) => {
+      const tables = page.locator("section[id^=table-]");
+      assert.deepEqual(await tables.locator("h2").allTextContents(),
+        ["Host CPU time by thread", "Page faults by cause", "Page faults by guest memory, in parts of 2 MiB", "Page faults by vCPU"]);
+      const names = await page.locator("nav.contents button").allTextContents();
+      for (const one of ["Faults by cause", "Faults by address", "Faults by vCPU", "Threads of VMs"]) assert.ok(names.includes(one), `${one} is not in ${names}`);
+      assert.ok(!names.some((one) => one.includes("_")), `a key in ${names}`);
+    });
+  },
+
   async page_faults_are_the_reports() {
     const session = "tests/merge/planted/pages-zapped", html = join(folder, "faults.html");
     run("report", session, "--format", "html", "-o", html, "--force");

@@ -89,18 +89,16 @@ void CpuRunners::on_run(const ThreadChange& change, const RecordedSwitches& swit
   add(*record, record->thread);
 }
 
-void CpuRunners::on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind, bool begins,
-                              std::uint32_t number) {
-  Cpu* record = cpu_of(cpu);
+void CpuRunners::on_interrupt(const Event& event, const HostEvent& host) {
+  using enum HostStep;
+  Cpu* record = host.step < kIrqBegin || host.step > kSoftirqEnd ? nullptr : cpu_of(event.cpu);
   if (record == nullptr) return;
-  const bool hard = kind == CulpritKind::kInterrupt;
-  auto& open = hard ? record->irq : record->softirq;
-  if (!begins) (hard ? irq_ends_ : softirq_ends_) = true;
-  if (begins) {
-    open = number;
-  } else if (!open) {
-    return;  // the interrupt began before the recording
+  auto& open = host.step <= kIrqEnd ? record->irq : record->softirq;
+  if (host.step == kIrqBegin || host.step == kSoftirqBegin) {
+    open = static_cast<std::uint32_t>(host.number);
   } else {
+    (host.step == kIrqEnd ? irq_ends_ : softirq_ends_) = true;
+    if (!open) return;  // the interrupt began before the recording
     open.reset();
   }
   Run run = record->thread;
@@ -109,7 +107,7 @@ void CpuRunners::on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind,
   } else if (record->softirq) {
     run = {.kind = CulpritKind::kSoftirq, .number = *record->softirq};
   }
-  run.begin = at;
+  run.begin = event.at;
   add(*record, run);
 }
 

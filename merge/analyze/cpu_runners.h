@@ -28,8 +28,7 @@ class CpuRunners {
   // Takes a switch of a CPU to a thread.
   void on_run(const ThreadChange& change, const RecordedSwitches& switches);
   // Takes the beginning or end of a hard interrupt's handler or of a softirq.
-  void on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind, bool begins,
-                    std::uint32_t number);
+  void on_interrupt(const Event& event, const HostEvent& host);
   void on_lost(const ThreadChange& loss);
   // Notes that a thread was put into the CPU's queue. A CPU without an event may not be recorded:
   // the thread may run there unseen, so it proves nothing if another CPU is idle.

@@ -201,10 +201,12 @@ void PageFaults::on(const Event& event, const Pipeline& pipeline) {
       thread->deeds.slept |= thread->deeds.allocates && !thread->deeds.maps && in_fault;
     }
   const auto* host = std::get_if<HostEvent>(&payload);
-  // A vCPU unmaps a page in its own fault to replace it by a copy.
-  const bool own = host != nullptr && host->step == HostStep::kUnmap;
-  const Thread* unmapper = own ? threads_.find(event.thread) : nullptr;
-  if (unmapper == nullptr || !unmapper->vcpu) unmaps_.on(event, pipeline.changes());
+  if (follows_unmaps_) {
+    // A vCPU unmaps a page in its own fault to replace it by a copy.
+    const bool own = host != nullptr && host->step == HostStep::kUnmap;
+    const Thread* unmapper = own ? threads_.find(event.thread) : nullptr;
+    if (unmapper == nullptr || !unmapper->vcpu) unmaps_.on(event, pipeline.changes());
+  }
   if (host != nullptr) return on_host(event, *host, pipeline);
   if (const auto* block = std::get_if<BlockIo>(&payload)) {
     Thread* thread = block->step == BlockStep::kQueued && block->read

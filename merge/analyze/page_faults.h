@@ -114,11 +114,13 @@ class PageFaults {
   static constexpr std::uint32_t kGetDirtyLog = 0x4010ae42, kClearDirtyLog = 0xc018aec0;
 
   // `knows_files`: the session says that pages of files are recorded. `swaps`: swap devices.
-  PageFaults(bool knows_files, std::set<std::uint32_t> swaps)
-      : swaps_(std::move(swaps)), knows_files_(knows_files) {}
+  // `follows_unmaps`: unmaps() is asked for.
+  PageFaults(bool knows_files, std::set<std::uint32_t> swaps, bool follows_unmaps)
+      : swaps_(std::move(swaps)), follows_unmaps_(follows_unmaps), knows_files_(knows_files) {}
 
-  // Takes an event of the host, after the other trackers. Needs only those that changed a thread
-  // and KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail, HostEvent, BlockIo, IoctlEnter.
+  // Takes an event of the host, after the other trackers. Needs only KvmExit, KvmEntry,
+  // KvmUserspaceExit, KvmDetail, HostEvent, BlockIo, IoctlEnter, Lost; for unmaps() also those that
+  // changed a thread.
   void on(const Event& event, const Pipeline& pipeline);
   // Takes an exit that the pipeline returns, after its waits: last() is its fault. Valid until the
   // next exit.
@@ -214,6 +216,7 @@ class PageFaults {
   std::vector<Handed> handed_;
   std::set<ThreadId> vms_, with_bitmap_;
   MemoryUnmaps unmaps_;
+  bool follows_unmaps_;
   PageFault last_;
   ThreadId last_vm_{};
   // Kinds of events that are recorded, as far as they have occurred.

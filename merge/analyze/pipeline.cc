@@ -35,6 +35,9 @@ std::array<Payload, sizeof...(T)> one_of_each(const std::variant<T...>*) {
 constexpr SpanClass kOfThreads = static_cast<SpanClass>(~static_cast<std::uint32_t>(
     SpanClass::kExits | SpanClass::kLosses | SpanClass::kIntervals | SpanClass::kHostRuns));
 
+// The classes that need all waits, with their culprits.
+constexpr SpanClass kOfWaits = SpanClass::kWaits | SpanClass::kGuestIntervals | SpanClass::kStalls;
+
 }  // namespace
 
 Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
@@ -63,11 +66,14 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
   }
   if (has(selected_, SpanClass::kInterrupts)) interrupts_.emplace();
   if (has(selected_, SpanClass::kHalts)) halts_.emplace();
-  if (has(selected_,
-          SpanClass::kWaits | SpanClass::kGuestIntervals | SpanClass::kStalls | SpanClass::kFaults))
-    waits_.emplace();
+  using Finds = WaitTracker::Finds;
+  if (has(selected_, kOfWaits | SpanClass::kFaults | SpanClass::kDeeds))
+    waits_.emplace(has(selected_, kOfWaits)             ? Finds::kAll
+                   : has(selected_, SpanClass::kFaults) ? Finds::kSleeps
+                                                        : Finds::kWakers);
   if (has(selected_, SpanClass::kStalls | SpanClass::kFaults))
-    faults_ = std::make_unique<PageFaults>(options_.records_file_pages, options_.swaps);
+    faults_ = std::make_unique<PageFaults>(options_.records_file_pages, options_.swaps,
+                                           has(selected_, SpanClass::kStalls));
   if (has(selected_, SpanClass::kStalls))
     stalls_ = std::make_unique<StallTracker>(options_.stalls_ns, !options_.wants, *faults_);
   if (has(selected_, SpanClass::kHostRuns)) runs_.emplace();
@@ -103,8 +109,13 @@ void Pipeline::plan() {
   using Of = const Event&;
   add(on_thread(), is_any_of<Marker>, kOfChanges,
       [](To to, Of event) { to.stacks_.on_host(event, to.changes_, to.vmm_event()); });
-  add(waits_.has_value(), WaitTracker::looks_at, kOfChanges,
-      [](To to, Of event) { to.on_waits(event); });
+  add(waits_.has_value(),
+      has(selected_, kOfWaits) ? WaitTracker::looks_at : is_any_of<HostEvent, BlockIo, IoctlEnter>,
+      kOfChanges, [](To to, Of event) { to.on_waits(event); });
+  add(has(selected_, SpanClass::kDeeds), is_any_of<IoctlEnter, KvmIrq, NewThread>, 0,
+      [](To to, Of event) {
+        for (SpanSink* sink : to.sinks(SpanClass::kDeeds)) sink->event(event, to);
+      });
   add(kernel_ != nullptr, any, 0,
       [](To to, Of event) { to.kernel_->on(event, to.changes_, to.tracker_); });
   add(stalls_ != nullptr, is_any_of<KvmExit, KvmEntry, KvmUserspaceExit>, kOfChanges,
@@ -113,8 +124,10 @@ void Pipeline::plan() {
         to.tell_stalls();
       });
   add(faults_ != nullptr,
-      is_any_of<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail, HostEvent, BlockIo, IoctlEnter>,
-      kOfChanges, [](To to, Of event) { to.faults_->on(event, to); });
+      is_any_of<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail, HostEvent, BlockIo, IoctlEnter,
+                Lost>,
+      stalls_ != nullptr ? unsigned{kOfChanges} : 0u,
+      [](To to, Of event) { to.faults_->on(event, to); });
   add(has(selected_, SpanClass::kEvents) || guest_intervals_, any, 0,
       [](To to, Of event) { to.tell(event); });
   add(builder_ != nullptr, is_any_of<KvmExit>, kOfChanges, [](To to, Of) {
@@ -401,6 +414,8 @@ void Pipeline::on_vhost(const Event& event, ThreadId process) {
 
 void Pipeline::on_waits(const Event& event) {
   waits_->on(event, *this);
+  if (waits_->woke())
+    for (SpanSink* sink : sinks(SpanClass::kDeeds)) sink->event(event, *this);
   const EndedWait* ended = waits_->ended();
   if (ended == nullptr) return;
   for (SpanSink* sink : sinks(SpanClass::kWaits)) sink->wait(*ended, *this);

@@ -41,7 +41,9 @@ enum class SpanClass : std::uint32_t {
   kStalls = 32768,       // stall(); implies kWaits
   kKernelParts = 65536,  // exit() has its kernel's shares: Pipeline::kernel(); implies kIntervals
   kHostRuns = 262144,    // Pipeline::host_runs()
-  kFaults = 524288,      // exit() has its page fault: Pipeline::faults(); implies kWaits
+  kFaults = 524288,      // exit() has its page fault: Pipeline::faults(); implies kIntervals
+  // event() for ioctls, interrupts of a guest, wake-ups and new threads; Pipeline::waits()->woke()
+  kDeeds = 1048576,
 };
 [[nodiscard]] constexpr SpanClass operator|(SpanClass a, SpanClass b) {
   return static_cast<SpanClass>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));

@@ -88,18 +88,21 @@ void WaitTracker::doubt_handler(Thread& thread) const {
   }
 }
 
-// Sets the culprits' names as they were at the time: of a thread that ran, when it began to run; of
-// a waker, when it woke the other. A vCPU's name is its VM's and its number.
-void WaitTracker::name_culprits(std::span<WaitShare> shares, const Pipeline& pipeline) {
+// Returns the id of the thread with its name at that time. A vCPU's name is its VM's and its number.
+ThreadId WaitTracker::named(ThreadId thread, Timestamp at, const Pipeline& pipeline) {
+  if (pipeline.vcpu(thread) && !pipeline.processes().is_of_several(thread)) return thread;
   const Threads& threads = pipeline.threads();
-  const auto named = [&](ThreadId thread, Timestamp at) {
-    if (pipeline.vcpu(thread) && !pipeline.processes().is_of_several(thread)) return thread;
-    return names_.of(thread, threads.name_at(thread, at), threads.has_one_name(thread));
-  };
+  return names_.of(thread, threads.name_at(thread, at), threads.has_one_name(thread));
+}
+
+// Sets the culprits' names as they were at the time: of a thread that ran, when it began to run; of
+// a waker, when it woke the other.
+void WaitTracker::name_culprits(std::span<WaitShare> shares, const Pipeline& pipeline) {
   for (WaitShare& share : shares) {
     const Timestamp at = share.part == Part::kPreempted ? share.begin : share.end;
-    if (share.culprit->is_thread()) share.culprit.set_thread(named(share.culprit->thread, at));
-    if (share.root != ThreadId{}) share.root = named(share.root, share.end);
+    if (share.culprit->is_thread())
+      share.culprit.set_thread(named(share.culprit->thread, at, pipeline));
+    if (share.root != ThreadId{}) share.root = named(share.root, share.end, pipeline);
   }
 }
 
@@ -107,6 +110,8 @@ void WaitTracker::run(Thread& thread, const ThreadChange& change, const Pipeline
   if (thread.state == Thread::State::kRunning) return;
   if (thread.state == Thread::State::kAsleep) {
     charge(thread, Part::kBlocked, ProvenCulprit(Missing::kWakeups), change.at);
+  } else if (finds_ != Finds::kAll) {
+    thread.since = change.at;
   } else if (thread.queue_known && thread.cpu != change.cpu) {
     const Missing missing = runners_.is_unseen(thread.cpu) ? Missing::kCpu : Missing::kMigrations;
     charge(thread, Part::kPreempted, ProvenCulprit(missing), change.at);
@@ -138,14 +143,14 @@ void WaitTracker::on(const ThreadChange& change, const Pipeline& pipeline) {
   Thread* thread = threads_.find(change.thread);
   switch (change.kind) {
     case ThreadChange::Kind::kLeaves:
-      if (thread == nullptr && pipeline.vcpu(change.thread))
+      if (thread == nullptr && finds_ != Finds::kWakers && pipeline.vcpu(change.thread))
         thread = threads_.get(change.thread, kMostThreads);
       if (change.sleeps()) cause_.futexes().on_sleep(change.thread);
       if (thread != nullptr) leave(*thread, change);
       break;
     case ThreadChange::Kind::kRuns:
       cause_.on_run(change);
-      runners_.on_run(change, pipeline.threads().switches());
+      if (finds_ == Finds::kAll) runners_.on_run(change, pipeline.threads().switches());
       if (thread != nullptr) run(*thread, change, pipeline);
       break;
     case ThreadChange::Kind::kWoken:
@@ -210,6 +215,8 @@ void WaitTracker::end_sleep(const ThreadChange& change, Thread* thread, const Pi
   const Root root = root_of(by, change.since, change.at, pipeline.threads());
   by.set_root(root.kind);
   woke_ = {change.thread, by};
+  if (finds_ == Finds::kWakers && by->is_thread())
+    woke_->by.set_thread(named(by->thread, change.at, pipeline));
   const Root cause = !cause_.ends(cause_.without_end())   ? Root()
                      : root.kind != CulpritKind::kUnknown ? root
                                                           : Root{by->kind, by->thread};
@@ -231,7 +238,9 @@ void WaitTracker::end_sleep(const ThreadChange& change, Thread* thread, const Pi
 
 void WaitTracker::on_wakeup(Thread& thread, const ThreadChange& change) {
   // The target of sched_waking is the CPU that the thread ran on, before another is chosen.
-  if (thread.state != Thread::State::kWaiting || change.waking || change.to_cpu < 0) return;
+  if (thread.state != Thread::State::kWaiting || change.waking || change.to_cpu < 0 ||
+      finds_ != Finds::kAll)
+    return;
   runners_.on_queued(static_cast<std::uint32_t>(change.to_cpu));
   if (!thread.queue_known) thread.cpu = static_cast<std::uint32_t>(change.to_cpu);
   thread.queue_known = true;
@@ -239,7 +248,7 @@ void WaitTracker::on_wakeup(Thread& thread, const ThreadChange& change) {
 }
 
 void WaitTracker::on_migration(Thread& thread, const ThreadChange& change) {
-  if (thread.state != Thread::State::kWaiting || change.to_cpu < 0) return;
+  if (thread.state != Thread::State::kWaiting || change.to_cpu < 0 || finds_ != Finds::kAll) return;
   if (thread.queue_known) {
     divide(change.thread, thread, thread.cpu, change.at);
     thread.since = std::max(thread.since, change.at);
@@ -254,25 +263,17 @@ void WaitTracker::on_migration(Thread& thread, const ThreadChange& change) {
 void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
   pass();
   if (!quotas_) quotas_ = pipeline.processes().quotas();
-  servers_.on(event, pipeline.changes());
+  if (finds_ != Finds::kWakers) servers_.on(event, pipeline.changes());
   for (const ThreadChange& change : pipeline.changes()) on(change, pipeline);
   if (std::holds_alternative<Marker>(event.payload)) {
     if (const VmmEvent* vmm = pipeline.vmm_event())
       cause_.on_vmm_event(event, vmm->name, std::get<Marker>(event.payload).text, pipeline);
   } else if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
     cause_.on(event, *host);
-    on_interrupt(event, *host);
+    if (finds_ == Finds::kAll) runners_.on_interrupt(event, *host);
   } else if (const auto* block = std::get_if<BlockIo>(&event.payload)) {
     if (block->step == BlockStep::kCompleted) cause_.on_disk(event.cpu, *block);
   }
-}
-
-void WaitTracker::on_interrupt(const Event& event, const HostEvent& host) {
-  const bool hard = host.step == HostStep::kIrqBegin || host.step == HostStep::kIrqEnd;
-  if (!hard && host.step != HostStep::kSoftirqBegin && host.step != HostStep::kSoftirqEnd) return;
-  const bool begins = host.step == HostStep::kIrqBegin || host.step == HostStep::kSoftirqBegin;
-  runners_.on_interrupt(event.at, event.cpu, hard ? CulpritKind::kInterrupt : CulpritKind::kSoftirq,
-                        begins, static_cast<std::uint32_t>(host.number));
 }
 
 // Adds shares without a culprit for the exit's waits that no share covers, because the exit has
@@ -300,9 +301,9 @@ void WaitTracker::add_halts(const PartInterval& halted, std::span<const WaitShar
 void WaitTracker::on_exit(const ExitSpan& exit) {
   of_exit_.clear();
   halts_.clear();
-  if (exit.parts[static_cast<std::size_t>(Part::kPreempted)] == 0 &&
-      exit.parts[static_cast<std::size_t>(Part::kBlocked)] == 0 &&
-      exit.parts[static_cast<std::size_t>(Part::kHalted)] == 0) [[likely]]
+  const auto has = [&exit](Part part) { return exit.parts[static_cast<std::size_t>(part)] != 0; };
+  if (finds_ == Finds::kWakers || !(has(Part::kBlocked) || has(Part::kHalted) ||
+                                    (has(Part::kPreempted) && finds_ == Finds::kAll))) [[likely]]
     return;
   Thread* thread = threads_.find(exit.thread);
   static const std::vector<WaitShare> kNone;

@@ -52,6 +52,10 @@ class WaitTracker {
   static constexpr std::size_t kMostShares = 1u << 15;  // of a thread between two exits
   static constexpr std::size_t kMostHeld = 1u << 20;    // of all threads
 
+  // The results that are asked for: woke(); also shares of sleeps; also those of waits for a CPU,
+  // and the locks of QEMU in both.
+  enum class Finds : std::uint8_t { kWakers, kSleeps, kAll };
+  explicit WaitTracker(Finds finds) : finds_(finds) {}
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<Marker, HostEvent, BlockIo, IoctlEnter>(payload);
   }
@@ -127,7 +131,6 @@ class WaitTracker {
   void on_wakeup(Thread& thread, const ThreadChange& change);
   void end_sleep(const ThreadChange& change, Thread* thread, const Pipeline& pipeline);
   void on_migration(Thread& thread, const ThreadChange& change);
-  void on_interrupt(const Event& event, const HostEvent& host);
   void charge_sleep(Thread& thread, const ProvenCulprit& by, const Root& root, Timestamp end,
                     const Threads& threads);
   void charge_page(Thread& thread, const ProvenCulprit& by, const Root& root);
@@ -136,6 +139,7 @@ class WaitTracker {
                              const Threads& threads) const;
   void leave(Thread& thread, const ThreadChange& change);
   void run(Thread& thread, const ThreadChange& change, const Pipeline& pipeline);
+  ThreadId named(ThreadId thread, Timestamp at, const Pipeline& pipeline);
   void name_culprits(std::span<WaitShare> shares, const Pipeline& pipeline);
   void charge(Thread& thread, Part part, const ProvenCulprit& culprit, Timestamp end,
               ThreadId root = {});
@@ -146,6 +150,7 @@ class WaitTracker {
   void add_rest(const ExitSpan& exit);
   void add_halts(const PartInterval& halted, std::span<const WaitShare> shares);
 
+  Finds finds_;
   CpuRunners runners_;
   std::optional<CpuQuotas> quotas_;  // the quotas' remaining time
   WakeCause cause_;

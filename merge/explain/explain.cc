@@ -120,8 +120,8 @@ class ExitPicker : public SpanSink {
 
   [[nodiscard]] SpanClass selects() const override {
     // A relative time counts from the first event of all.
-    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kFaults | SpanClass::kKernelParts |
-           (around_ ? SpanClass::kAllEvents : SpanClass::kNone);
+    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kFaults | SpanClass::kWaits |
+           SpanClass::kKernelParts | (around_ ? SpanClass::kAllEvents : SpanClass::kNone);
   }
   void event(const Event& event, const Pipeline& pipeline) override {
     const bool of_host = !is_guest(event.machine);

@@ -209,7 +209,7 @@ constexpr KernelEvent kRows[] = {
     Row("kvm:kvm_irq_line", {kKvm, kArm, kNoIrq},
         {kIrqLine, IrqStep::kLine, kInterrupts | kHostRuns}, {"irq_num", "level"},
         "num: {irq_num} level: {level}"),
-    Row("kvm:kvm_msi_set_irq", {kKvm, kX86, kNoIrq}, {kIrqMsi, IrqStep::kMsi, kInterrupts},
+    Row("kvm:kvm_msi_set_irq", {kKvm, kX86, kNoIrq}, {kIrqMsi, IrqStep::kMsi, kInterrupts | kHalts},
         {"address", "data"}, "dst {address:p} vec {data}"),
     Row("kvm:kvm_ioapic_set_irq", {kKvm, kX86, kNoIrq}, {kIrqRoute, IrqStep::kRoute, kInterrupts},
         {"e", "pin"}, "pin {pin} vec {e}"),

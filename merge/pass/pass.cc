@@ -41,7 +41,8 @@ EventClass events_for(SpanClass selected, Role role) {
   if (has(selected, SpanClass::kRequests)) events = events | EventClass::kRequests;
   if (has(selected, SpanClass::kHostRuns)) events = events | EventClass::kHostRuns;
   if (has(selected, SpanClass::kHalts | SpanClass::kWaits | SpanClass::kWakeups |
-                        SpanClass::kGuestIntervals | SpanClass::kStalls | SpanClass::kFaults))
+                        SpanClass::kDeeds | SpanClass::kGuestIntervals | SpanClass::kStalls |
+                        SpanClass::kFaults))
     events = events | EventClass::kHalts;
   if (has(selected, SpanClass::kStalls | SpanClass::kFaults)) events = events | EventClass::kFaults;
   return events;

@@ -73,11 +73,11 @@ struct HostVmRow {
 
 // Returns what ended a sleep: "timer", "vCPU", "main loop", "own thread", a thread's name, "disk",
 // "interrupt", "not known".
-std::string waker_text(CulpritKind kind, ThreadId by, const Naming& names, const Vm& vm) {
-  if (by != ThreadId{}) {
+std::string waker_text(CulpritKind kind, ThreadId named, const Naming& names, const Vm& vm) {
+  if (const ThreadId by = tid_of(named); by != ThreadId{}) {
     if (names.is_vcpu(by)) return names.vm(by) == vm.id() ? "vCPU" : names.text(by);
     if (by == vm.process) return std::string(text_of(HostRole::kMainLoop));
-    return names.processes.of(by, ThreadId{}) == vm.process ? "own thread" : names.comm(by);
+    return names.processes.of(by, ThreadId{}) == vm.process ? "own thread" : names.comm(named);
   }
   if (kind == CulpritKind::kTimer) return "timer";
   if (kind == CulpritKind::kDisk) return "disk";
@@ -396,12 +396,10 @@ class HostCpuTable : public TableSink {
 
   [[nodiscard]] SpanClass selects() const override {
     if (!requested_) return SpanClass::kHostRuns;
-    return SpanClass::kEvents | SpanClass::kHostRuns | SpanClass::kInterrupts | SpanClass::kWaits;
+    return SpanClass::kHostRuns | SpanClass::kDeeds;
   }
   void event(const Event& event, const Pipeline& pipeline) override {
-    if (!pipeline.is_of_hosts_kernel(event) || std::holds_alternative<Lost>(event.payload)) return;
-    const auto* ioctl = std::get_if<IoctlEnter>(&event.payload);
-    const auto* irq = std::get_if<KvmIrq>(&event.payload);
+    if (!pipeline.is_of_hosts_kernel(event)) return;
     const auto& woke = pipeline.waits()->woke();
     if (woke) {
       Deeds* deeds = deeds_.get(woke->thread, kMostThreads);
@@ -415,13 +413,16 @@ class HostCpuTable : public TableSink {
         earlier_.emplace(std::pair(made->child, event.at), std::move(*earlier));
       *earlier = {};
     }
+    const auto* ioctl = std::get_if<IoctlEnter>(&event.payload);
+    const auto* irq = std::get_if<KvmIrq>(&event.payload);
+    const bool calls = ioctl != nullptr && ioctl->command != kKvmRun;
+    const bool messages = irq != nullptr && irq->step == IrqStep::kMsi;
     // Work of an interrupt that hit the thread is not the thread's.
-    if ((ioctl == nullptr && irq == nullptr) || pipeline.host_runs()->is_in_interrupt(event.cpu))
-      return;
+    if ((!calls && !messages) || pipeline.host_runs()->is_in_interrupt(event.cpu)) return;
     Deeds* deeds = deeds_.get(event.thread, kMostThreads);
     if (deeds == nullptr) return;
-    if (ioctl != nullptr && ioctl->command != kKvmRun) deeds->ioctls.add(ioctl->command);
-    if (irq != nullptr && irq->step == IrqStep::kMsi) ++deeds->messages;
+    if (calls) deeds->ioctls.add(ioctl->command);
+    if (messages) ++deeds->messages;
   }
   // Sets the sentence on the VMs' CPU time. No sentence if a VM's threads other than vCPUs are not
   // known.

@@ -51,6 +51,11 @@ void FrameMaker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const std::span<const WaitShare> shares = pipeline.waits()->shares();
   waits_.add(shares);
   waits_.add(pipeline.waits()->halts());
+  if (is_page_fault(exit)) {
+    FaultTotal& total = faults_[{exit.thread, pipeline.faults()->last().why.cause}];
+    ++total.count;
+    total.ns += exit.total();
+  }
   GroupKey key = keys_.of(exit, stack, pipeline.stacks(), shares);
   key.halted = exit.halt;
   const std::uint32_t place = cells_.place_of(key);
@@ -175,6 +180,7 @@ Frame FrameMaker::close(Timestamp end, const Naming& names) {
   frame.waits = std::exchange(waits_, {}).report(names);
   close_stalls(frame, pipeline);
   close_host_cpu(frame, names);
+  frame.faults = std::exchange(faults_, {});
   if (requests_wanted_) {
     ReportData requests;
     std::exchange(requests_, {}).report(requests, pipeline);
@@ -185,7 +191,8 @@ Frame FrameMaker::close(Timestamp end, const Naming& names) {
 
 std::size_t Frame::size() const {
   std::size_t bytes = sizeof(Frame) + cells.size() * sizeof(Cell) + slow.size() * sizeof(ExitSpan) +
-                      vcpus.size() * sizeof(VcpuTotalsOf) + host_cpu.size() * sizeof(HostRoleTime);
+                      vcpus.size() * sizeof(VcpuTotalsOf) + host_cpu.size() * sizeof(HostRoleTime) +
+                      faults.size() * sizeof(FaultTotals::value_type);
   for (const Cell& cell : cells) bytes += cell.row.total.size();
   // A row has two texts that may be on the heap.
   for (const WaitRows* rows : {&waits.preempted, &waits.blocked, &waits.halted})

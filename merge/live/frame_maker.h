@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "merge/analyze/page_faults.h"
 #include "merge/analyze/pipeline.h"
 #include "merge/analyze/stall_tracker.h"
 #include "merge/model/exit_span.h"
@@ -51,6 +52,12 @@ struct HostRoleTime {
   std::uint64_t more_ns = 0;  // not in any frame so far, with what ran before its VM was known
 };
 
+// The page faults of a vCPU with one cause.
+struct FaultTotal {
+  std::uint64_t count = 0, ns = 0;
+};
+using FaultTotals = std::map<std::pair<ThreadId, FaultCause>, FaultTotal>;
+
 struct Frame : LossCounts {
   Timestamp begin, end;
   std::vector<Cell> cells;
@@ -60,7 +67,8 @@ struct Frame : LossCounts {
   std::vector<ExitSpan> slow;  // the slowest exits that are not halts, the slowest first
   WaitReport waits;
   std::vector<GroupRow> requests;
-  std::vector<HostRoleTime> host_cpu;      // empty if sched_switch is not recorded
+  std::vector<HostRoleTime> host_cpu;  // empty if sched_switch is not recorded
+  FaultTotals faults;
   std::optional<OpenStall> longest_stall;  // of those that ended in the last minute, or still last
   std::uint64_t events = 0;
 
@@ -124,6 +132,7 @@ class FrameMaker final : public SpanSink {
   std::vector<ExitSpan> slow_;  // once full, a heap with the fastest in front
   RequestTable requests_;
   WaitSums waits_;
+  FaultTotals faults_;
   std::deque<OpenStall> stalls_;  // of the last minute, except those that a later one outlasts
   std::map<ThreadId, VcpuTotals> before_;   // at begin_
   std::map<ThreadId, std::uint64_t> ran_;   // ns, at begin_

@@ -92,7 +92,16 @@ void Figures::add(const Frame& frame, const Engine& engine) {
         vm_label(role.vm.id(), role.vm.given) + ',' + label("role", text_of(role.role));
     bounded(host_cpu_, labels, kMostVcpus, nowhere) += role.more_ns;
   }
-  for (const WaitRow& row : frame.waits.preempted.rows) steal_[std::string(kind_of(row))] += row.ns;
+  for (const auto& [of, total] : frame.faults) {
+    const auto& [thread, cause] = of;
+    if (!scope.holds(thread, naming)) continue;
+    const std::string labels = vm_label(naming, thread) + ',' + label("cause", key_of(cause));
+    FaultTotal& sum = bounded(faults_, labels, kMostVcpus, nowhere);
+    sum.count += total.count;
+    sum.ns += total.ns;
+  }
+  for (const WaitRow& row : frame.waits.preempted.rows)
+    steal_[label("culprit", kind_of(row))] += row.ns;
 }
 
 std::string Figures::text() const {
@@ -104,6 +113,12 @@ std::string Figures::text() const {
   const auto add = [&](std::string_view name, std::string_view help, const std::string& value) {
     begin(name, help);
     out += fmt::format("{} {}\n", name, value);
+  };
+  const auto series = [&](std::string_view name, std::string_view help, const auto& rows,
+                          auto value) {
+    begin(name, help);
+    for (const auto& [labels, of] : rows)
+      out += fmt::format("{}{{{}}} {}\n", name, labels, value(of));
   };
   add("trapline_events_total", "Kernel events that were read.", std::to_string(events_));
   add("trapline_lost_events_total", "Events that the kernel dropped, and counted.",
@@ -122,18 +137,16 @@ std::string Figures::text() const {
         out += fmt::format("trapline_vcpu_seconds_total{{{},state=\"{}\"}} {}\n", labels,
                            kStateKeys[i], seconds_text(*ns));
   }
-  begin("trapline_host_cpu_seconds_total",
-        "CPU time of the host that a VM's threads took, by role.");
-  for (const auto& [labels, ns] : host_cpu_)
-    out += fmt::format("trapline_host_cpu_seconds_total{{{}}} {}\n", labels, seconds_text(ns));
-  begin("trapline_steal_seconds_total",
-        "Time that vCPUs waited inside exits for a CPU, by what had it.");
-  for (const auto& [kind, ns] : steal_)
-    out +=
-        fmt::format("trapline_steal_seconds_total{{culprit=\"{}\"}} {}\n", kind, seconds_text(ns));
-  begin("trapline_exits_total", "VM exits that ended.");
-  for (const auto& [labels, exits] : exits_)
-    out += fmt::format("trapline_exits_total{{{}}} {}\n", labels, exits.count);
+  series("trapline_host_cpu_seconds_total",
+         "CPU time of the host that a VM's threads took, by role.", host_cpu_, seconds_text);
+  series("trapline_guest_faults_total", "Page faults in a VM's memory, by cause.", faults_,
+         [](const FaultTotal& faults) { return faults.count; });
+  series("trapline_guest_fault_seconds_total", "Time of these exits.", faults_,
+         [](const FaultTotal& faults) { return seconds_text(faults.ns); });
+  series("trapline_steal_seconds_total",
+         "Time that vCPUs waited inside exits for a CPU, by what had it.", steal_, seconds_text);
+  series("trapline_exits_total", "VM exits that ended.", exits_,
+         [](const Exits& exits) { return exits.count; });
   begin("trapline_exit_seconds_total", "Time in VM exits, by part.");
   for (const auto& [labels, exits] : exits_) {
     for (std::size_t i = 0; i < kParts; ++i)

@@ -46,10 +46,11 @@ class Figures {
   std::map<Labels, Exits> exits_;          // by VM, vCPU and the dimensions of --by
   std::map<Labels, Histogram> durations_;  // by VM and the dimensions of --by
   std::map<Labels, VcpuTotals> vcpus_;
-  std::map<Labels, std::uint64_t> host_cpu_;    // ns, by VM and role
-  std::map<std::string, std::uint64_t> steal_;  // ns, by the culprit's kind
-  States known_;                                // states with known times
-  bool lacks_entries_ = false;                  // ExitTracker::lacks_entries()
+  std::map<Labels, std::uint64_t> host_cpu_;  // ns, by VM and role
+  std::map<Labels, FaultTotal> faults_;       // by VM and cause
+  std::map<Labels, std::uint64_t> steal_;     // ns, by the culprit's kind
+  States known_;                              // states with known times
+  bool lacks_entries_ = false;                // ExitTracker::lacks_entries()
   std::uint64_t events_ = 0, lost_ = 0, gaps_ = 0;
 };
 

@@ -171,7 +171,8 @@ class Run {
     }
     if (!input) return tl::unexpected(std::move(input).error());
     for (auto& source : input->sources)
-      source->select(EventClass::kExits | EventClass::kInterrupts | EventClass::kHalts);
+      source->select(EventClass::kExits | EventClass::kInterrupts | EventClass::kHalts |
+                     EventClass::kFaults);
     EngineOptions engine = options_.engine;
     engine.vm_runs = paths.empty() && !which.vcpus.vm.empty();
     engine_ = std::make_unique<Engine>(std::move(*input), std::move(engine),

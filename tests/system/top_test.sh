@@ -187,6 +187,17 @@ for vm in json.load(sys.stdin)["tables"]["host_cpu"]["rows"]:
 for (vm, role), ns in sorted(sums.items()):
     print(f"""vm="{vm}",role="{role}" {ns / 1e9:.9f}""")')" \
     "$(sed -n 's/^trapline_host_cpu_seconds_total{\(.*\)} /\1 /p' "$work/figures")"
+  local faults=$TRAPLINE_SOURCE_DIR/tests/merge/planted/pages-zapped
+  "$trapline" top --prometheus "$work/faults" --batch "$faults" >/dev/null
+  expect_equal "page faults, by cause" "$("$trapline" report --faults --format json "$faults" | python3 -c 'import collections, json, sys
+counts, times = collections.Counter(), collections.Counter()
+for row in json.load(sys.stdin)["tables"]["faults"]["rows"]:
+    counts[row["cause"]] += row["count"]
+    times[row["cause"]] += row["total_ns"]
+for cause in sorted(counts):
+    print(f"""cause="{cause}" {counts[cause]} {times[cause] / 1e9:.9f}""")')" \
+    "$(join <(sed -n 's/^trapline_guest_faults_total{vm=.*,\(cause=.*\)} /\1 /p' "$work/faults") \
+      <(sed -n 's/^trapline_guest_fault_seconds_total{vm=.*,\(cause=.*\)} /\1 /p' "$work/faults"))"
   expect_equal "metrics without a type" "" "$(grep -v '^#' "$work/figures" | sed -E 's/[{ ].*//; s/_(bucket|sum|count)$//' | sort -u |
     while read -r name; do grep -q "^# TYPE $name " "$work/figures" || echo "$name"; done)"
   [ "$(find "$work" -name 'figures*' | wc -l)" = 1 ] || fail "something is left beside the file"

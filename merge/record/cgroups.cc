@@ -19,20 +19,21 @@ bool has_cpu(std::string_view controllers) {
 
 }  // namespace
 
-std::optional<Throttled> parse_cpu_stat(std::string_view text) {
-  std::optional<std::uint64_t> times, ns;
+std::optional<CpuStat> parse_cpu_stat(std::string_view text) {
+  std::optional<std::uint64_t> times, ns, usage;
   while (!text.empty()) {
     const std::string_view line = take_line(text);
     const std::size_t blank = line.find(' ');
     if (blank == std::string_view::npos) continue;
     const auto value = parse_number(line.substr(blank + 1));
     const std::string_view key = line.substr(0, blank);
+    if (key == "usage_usec") usage = value;
     if (key == "nr_throttled") times = value;
     if (key == "throttled_time") ns = value;
     if (key == "throttled_usec" && value) ns = *value * 1000;
   }
-  if (!times || !ns) return std::nullopt;
-  return Throttled{*times, *ns};
+  if (times && ns) return CpuStat{*times, *ns, usage};
+  return usage ? std::optional(CpuStat{0, 0, usage}) : std::nullopt;
 }
 
 // Takes the cgroup of the v1 line that has the cpu controller, such as "4:cpu,cpuacct:/a". Without
@@ -88,6 +89,7 @@ void Cgroups::look_at(pid_t tid, const Thread& thread) {
     const auto counts = parse_cpu_stat(read_text(folder_of(path) + "/cpu.stat").value_or(""));
     if (counts) {
       cgroups_[path] = {path, counts->times, counts->times, counts->ns, counts->ns, {}};
+      if (const auto usage = counts->usage_usec) cgroups_[path].usage_usec = {*usage, *usage};
     }
     path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
     if (path == kV1) path.clear();
@@ -105,6 +107,7 @@ void Cgroups::update(const std::map<pid_t, Thread>& threads) {
       continue;  // removed, and perhaps made again
     cgroup.throttled_after = counts->times;
     cgroup.throttled_ns_after = counts->ns;
+    if (cgroup.usage_usec) (*cgroup.usage_usec)[1] = counts->usage_usec.value_or(0);
   }
 }
 

@@ -1,5 +1,6 @@
 // Reads cpu.stat of the cgroups that recorded threads are in, and of the cgroups above: how often
-// and how long a CPU quota kept the threads from running. For cgroup v1 and v2.
+// and how long a CPU quota kept the threads from running, and how long they ran. For cgroup v1 and
+// v2.
 #pragma once
 
 #include <sys/types.h>
@@ -15,12 +16,13 @@
 
 namespace trapline::record {
 
-// The counts of a cpu.stat: nr_throttled, and throttled_usec (v2) or throttled_time (v1) in ns. A
-// root cgroup has none, nor does a cgroup whose cpu controller is off: parsing returns nullopt.
-struct Throttled {
+// The counts of a cpu.stat: nr_throttled, and throttled_usec (v2) or throttled_time (v1) in ns; 0 if
+// the cgroup's cpu controller is off. usage_usec: v2. Parsing returns nullopt if there is none.
+struct CpuStat {
   std::uint64_t times = 0, ns = 0;
+  std::optional<std::uint64_t> usage_usec;
 };
-[[nodiscard]] std::optional<Throttled> parse_cpu_stat(std::string_view text);
+[[nodiscard]] std::optional<CpuStat> parse_cpu_stat(std::string_view text);
 
 // Returns the cgroup that can throttle a thread, from the text of /proc/TID/cgroup: "/machine/vm1",
 // or "cpu:/machine/vm1" for cgroup v1. Empty: the root, removed, or outside our cgroup namespace.

@@ -113,6 +113,7 @@ struct Fields {
     visit("path", cgroup.path);
     counts("nr_throttled", cgroup.throttled_before, cgroup.throttled_after);
     counts("throttled_ns", cgroup.throttled_ns_before, cgroup.throttled_ns_after);
+    visit.known("usage_usec", cgroup.usage_usec);
     visit("threads", cgroup.threads);
     std::erase_if(cgroup.threads, [](std::int32_t tid) { return tid < 0; });
     return true;

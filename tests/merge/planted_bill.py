@@ -4,13 +4,16 @@
 tests/data/record/bill made the recording and says which parts it has, and what is known of each: schedstat of each thread
 and cpu.stat of each VM's cgroup at both edges. Of each part, `report --host-cpu`
 
-- has each thread's time and turns by sched_switch, to the nanosecond, and a VM's rows sum to it;
+- has each thread's time and turns by sched_switch, to the nanosecond, and a VM's rows sum to it; the turns are schedstat's;
 - agrees with the kernel's own counts: they are to the nanosecond what sched_stat_runtime tells, and the time by sched_switch
   with each switch moved to the kernel's last reading of its clock before it, give or take 1 %, 10 us a turn and 100 us;
 - names what woke each thread, in at least 95 % of all wake-ups, and at most 1 % of them something else;
-- has the planted thread in its role, with the planted wakers.
+- has the planted thread in its role, with the planted wakers;
+
+and of the whole recording, what host_cpu_oracle has, with the time of the interrupts, of which all kinds are recorded.
 """
 import collections
+import itertools
 import json
 import re
 import subprocess
@@ -21,11 +24,11 @@ import oracle
 import recording
 
 RIGHT, WRONG, SHARE, A_TURN, A_READING = 0.95, 0.01, 0.01, 10_000, 100_000
-SCHEDSTAT = re.compile(r"^schedstat (\d+) (\d+) \d+ \d+$")
+SCHEDSTAT = re.compile(r"^schedstat (\d+) (\d+) \d+ (\d+)$")
 CPUSTAT = re.compile(r"^cpustat (\w+) (\d+)$")
 JOINS = re.compile(r"^joins (\w+)$")
 PART = re.compile(r"^part (\w+) (begin|end)$")
-Stat = collections.namedtuple("Stat", "at ns")
+Stat = collections.namedtuple("Stat", "at ns turns since", defaults=(0, 0))  # read between since and at
 # Of each part: the role, or the name, of the thread that works in it; what wakes it; how often at most, of each.
 ROLES = {"iothread": "iothread", "vhost": "vhost", "backup": "main loop", "helper": "other"}
 PLANTED = {"iothread": ("IO io0", ("vCPU", "own thread"), 1000),
@@ -45,9 +48,15 @@ class Part:
         before, after = self.before.get(of, Stat(self.begin, 0)), self.after[of]
         return before.at, after.at, after.ns - before.ns
 
+    def turns(self, tid, switched_in):
+        """(by the kernel, by switches until each was written down, and until it was read at the earliest: least, most)"""
+        before, after = self.before.get(tid, Stat(self.begin, 0, 0, self.begin)), self.after[tid]
+        return (after.turns - before.turns, sum(before.at <= at < after.at for at in switched_in),
+                sum(before.at < at < after.since for at in switched_in), sum(before.since < at < after.at for at in switched_in))
+
 
 def parts_of(events):
-    parts = []
+    parts, before = [], 0
     for event in events:
         text = event.fields.get("buf", "").strip() if event.name == "print" else ""
         if part := PART.match(text):
@@ -56,11 +65,12 @@ def parts_of(events):
             else:
                 parts[-1].end = event.at
         elif stat := SCHEDSTAT.match(text):
-            edge(parts[-1])[int(stat[1])] = Stat(event.at, int(stat[2]))
+            edge(parts[-1])[int(stat[1])] = Stat(event.at, int(stat[2]), int(stat[3]), before)
         elif stat := CPUSTAT.match(text):
             edge(parts[-1])[stat[1]] = Stat(event.at, int(stat[2]) * 1000)
         elif (joins := JOINS.match(text)) and parts:
             parts[-1].before[joins[1]] = parts[-1].before[joins[1]]._replace(at=event.at)
+        before = event.at if text else before
     return parts
 
 
@@ -134,9 +144,11 @@ class Check:
         assert not holes, "events were lost"
         self.wakers = host_cpu_oracle.wakers_of(self.events)
         self.runs, _ = host_cpu_oracle.runs_of(self.events, holes)
-        self.read = read_runs(self.events)
-        self.stamps = collections.defaultdict(list)
+        self.read, self.edges = read_runs(self.events), []
+        self.stamps, self.switched_in = collections.defaultdict(list), collections.defaultdict(list)
         for event in self.events:
+            if event.name == "sched_switch":
+                self.switched_in[oracle.number(event.fields, "next_pid")].append(event.at)
             if event.name == "sched_stat_runtime":
                 self.stamps[oracle.number(event.fields, "pid")].append((event.at, oracle.number(event.fields, "runtime")))
 
@@ -146,7 +158,28 @@ class Check:
             self.wrong.append(f"there is no part {missing}")
         for part in parts:
             self.part(part)
+        self.cpus()
+        self.wrong += host_cpu_oracle.check(self.trapline, self.path)
+        told = [row["interrupts_ns"] for vm in host_cpu_oracle.reported(self.trapline, self.path) for row in vm["threads"]["rows"]]
+        if not any(told):
+            self.wrong.append("no interrupt took time of a thread")
+        if len(self.edges) > 1:  # a thread may be switched in between the reading and the writing
+            self.wrong += self.edges
         return self.wrong
+
+    def cpus(self):
+        """All threads of a CPU, its idle thread included, run from its first event that tells who runs to the last."""
+        told, ran = {}, collections.Counter()
+        last = max(event.at for event in self.events if event.name == "sched_switch") + host_cpu_oracle.AFTER
+        first = next(event.at for event in self.events if event.name == "sched_switch")
+        for event in self.events:
+            if event.at >= first and event.name in host_cpu_oracle.TELL_WHO_RUNS:
+                told[event.cpu] = told.get(event.cpu, (event.at,))[0], event.at
+        for run in itertools.chain.from_iterable(self.runs.values()):
+            ran[run.cpu] += run.end - run.begin
+        for cpu, (begin, end) in told.items():
+            if ran[cpu] != (time := min(self.events[-1].at, max(last, end)) - begin):
+                self.wrong.append(f"CPU {cpu}: its threads ran {ran[cpu]} ns of {time} ns")
 
     def part(self, part):
         text = subprocess.run([self.trapline, "report", self.path, "--host-cpu", "--format", "json",
@@ -191,6 +224,11 @@ class Check:
         wakers = ", ".join(map("{} {}".format, row["woken_by"], row["woken_by_counts"]))
         if tid in part.after:
             begin, end, counted = part.counted(tid)
+            turns, by_switches, fewest, most = part.turns(tid, self.switched_in[tid])
+            if turns != by_switches:
+                self.edges.append(f"{part.name}: {row['name']}: {turns} turns by schedstat, {by_switches} by switches")
+            if not fewest <= turns <= most:
+                self.wrong.append(self.edges[-1])
         else:  # it ended
             begin, end = part.begin, part.end
             counted = sum(ns for at, ns in self.stamps[tid] if begin <= at <= end)

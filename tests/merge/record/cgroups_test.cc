@@ -15,10 +15,15 @@ TEST(Cgroups, CpuStatOfBothVersionsIsRead) {
   ASSERT_TRUE(v2);
   EXPECT_EQ(v2->times, 3u);
   EXPECT_EQ(v2->ns, 7000u);
+  EXPECT_EQ(v2->usage_usec, 9u);
+  EXPECT_EQ(v1->usage_usec, std::nullopt);
 }
 
-TEST(Cgroups, WithoutTheControllerThereAreNoCounts) {
-  EXPECT_FALSE(parse_cpu_stat("usage_usec 9\nuser_usec 4\nsystem_usec 5\n"));
+TEST(Cgroups, WithoutTheControllerOnlyTheTimeIsCounted) {
+  const auto usage = parse_cpu_stat("usage_usec 9\nuser_usec 4\nsystem_usec 5\n");
+  ASSERT_TRUE(usage);
+  EXPECT_EQ(usage->usage_usec, 9u);
+  EXPECT_EQ(usage->times, 0u);
   EXPECT_FALSE(parse_cpu_stat(""));
   EXPECT_FALSE(parse_cpu_stat("nr_throttled many\nthrottled_usec 1\n"));
 }

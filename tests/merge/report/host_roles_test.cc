@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,6 +69,40 @@ TEST(HostRolesTest, AThreadWhoseIdAVcpuOfAnotherVmTookLaterKeepsItsTime) {
             make(1095, 0, kWorker, KvmEntry{0}), make(1100, 0, kWorker, KvmExit{.isa = kIsaSvm}),
             runs(1390, kWorker, kVcpu0, "CPU 0/KVM"), entry(1395), exit(1400)}),
       testing::Contains("200: 40 of VM 50"));
+}
+
+TEST(HostRunsTest, AllThreadsTheIdleOnesIncludedSumToTheTimeOfTheCpus) {
+  struct Sink : SpanSink {
+    [[nodiscard]] SpanClass selects() const override {
+      return SpanClass::kEvents | SpanClass::kHostRuns;
+    }
+    void event(const Event& event, const Pipeline&) override {
+      if (std::holds_alternative<SchedSwitch>(event.payload)) switched = event.at;
+      if (switched && is_any_of<SchedSwitch, KvmExit, KvmEntry>(event.payload))
+        told.try_emplace(event.cpu, std::pair(event.at, event.at)).first->second.second = event.at;
+    }
+    std::map<std::uint32_t, std::pair<Timestamp, Timestamp>> told;  // of a CPU: the first, the last
+    std::optional<Timestamp> switched;
+  };
+  for (const char* name : {"box/two-vms.dat", "vmx/linux-2vcpu.dat", "arm64/kvm-arm64-linux.dat"}) {
+    Sink sink;
+    PassOptions what;
+    what.input.paths = {std::string(TRAPLINE_TEST_DATA) + '/' + name};
+    auto pass = Pass::open(what, {});
+    ASSERT_TRUE(pass) << pass.error().message;
+    const auto ended = std::move(*pass).run({&sink}, {});
+    ASSERT_TRUE(ended);
+    const Timestamp end = ended->pipeline().end();
+    const HostRuns& runs = *ended->pipeline().host_runs();
+    ASSERT_TRUE(sink.switched);
+    const Timestamp known(sink.switched->ns() + HostRuns::kMostAfter);
+    std::uint64_t expected = 0, ran = runs.unknown_ns();
+    for (const auto& [cpu, told] : sink.told)
+      expected += elapsed(told.first, std::min(end, std::max(known, told.second)));
+    for (const HostRuns::Entry& thread : runs.threads(end)) ran += thread.state.ran_ns;
+    EXPECT_EQ(ran, expected) << name;
+    EXPECT_GT(expected, 10'000'000u) << name;
+  }
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ SessionJson full_session() {
       {"always [madvise] never", "1", {}, {}, {}}};
   session.vms = {{43, "web-1"}};
   session.threads = {{44, 43, "CPU 0/KVM", {{100, 82'600'100}}, {{5, 755}}}, {45, 43, "worker"}};
-  session.cgroups = {{"cpu:/vm", 1, 3, 500, 700, {44}}};
+  session.cgroups = {{"/vm", 1, 3, 500, 700, {44}, {{82, 1082}}}};
   session.sync = {sync_at(2000), sync_at(1000)};
   session.parts = {{"trace.dat", 4096}};
   SessionSnapshot& snapshot = session.snapshot.emplace();
@@ -177,6 +177,8 @@ TEST(SessionJsonTest, DamagedFieldsAreLeftOut) {
   ASSERT_EQ(read->cgroups.size(), 3u);
   EXPECT_EQ(read->cgroups[0].throttled_ns_after, 700u);
   EXPECT_EQ(read->cgroups[0].threads, std::vector{44});
+  EXPECT_THAT(read->cgroups[0].usage_usec, testing::Optional(testing::ElementsAre(82, 1082)));
+  EXPECT_EQ(read->cgroups[1].usage_usec, std::nullopt);
   // What went back, or has no pair, proves nothing.
   EXPECT_EQ(read->cgroups[1].throttled_after, read->cgroups[1].throttled_before);
   EXPECT_EQ(read->cgroups[1].throttled_ns_after, 0u);

@@ -49,11 +49,13 @@ inline constexpr std::string_view kGuestSpanRows = "guest-spans", kVhostRows = "
 
 namespace {
 
-std::vector<std::string_view> all_columns(std::initializer_list<std::string_view> own) {
+std::vector<std::string_view> all_columns(std::initializer_list<std::string_view> own,
+                                          std::initializer_list<std::string_view> last = {}) {
   std::vector<std::string_view> columns(std::begin(kLabelColumns), std::end(kLabelColumns));
   columns.insert(columns.end(), {"vm", "vcpu", "tid", "start_ns", "total_ns"});
   columns.insert(columns.end(), own);
   columns.insert(columns.end(), {"wall_ns", "boot"});
+  columns.insert(columns.end(), last);
   return columns;
 }
 
@@ -97,10 +99,22 @@ class RowExporter : public Exporter {
     writer_.number(begin.ns());
     writer_.number(elapsed(begin, end));
   }
-  // Writes the cells from wall_ns on.
-  void end_row(Timestamp begin) {
+  // Writes wall_ns and boot.
+  void times(Timestamp begin) {
     writer_.number(context_.wall_ns(begin));
     writer_.text(boot_);
+  }
+  void end_row(Timestamp begin) {
+    times(begin);
+    writer_.end();
+  }
+  // Ends a row with slot and slot_offset: QEMU's memory, and the place of the address in it.
+  void end_row(Timestamp begin, const Processes::Slot* slot, std::uint64_t address) {
+    times(begin);
+    quoted(slot == nullptr ? std::string_view() : slot->name);
+    const bool is_known = slot != nullptr && slot->offset;
+    writer_.number(is_known ? std::optional(*slot->offset + (address - slot->first))
+                            : std::nullopt);
     writer_.end();
   }
 
@@ -183,7 +197,8 @@ class FaultRowExporter final : public RowExporter {
       : RowExporter(context, options, form, std::move(output),
                     all_columns({"address", "access", "cause", "by", "by_tid", "how", "first",
                                  "page_bytes", "kernel_ns", "user_ns", "preempted_ns", "server_ns",
-                                 "disk_ns", "other_wait_ns", "reclaim_ns", "rip"})) {}
+                                 "disk_ns", "other_wait_ns", "reclaim_ns", "rip"},
+                                {"slot", "slot_offset"})) {}
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kExits | SpanClass::kFaults;
   }
@@ -219,7 +234,9 @@ class FaultRowExporter final : public RowExporter {
       writer_.number(known_ns(known, State::kBlocked, ns));
     writer_.number(fault.reclaim_ns);
     writer_.hex(exit.rip);
-    end_row(exit.start);
+    const ThreadId vm = pipeline.processes().of(exit.thread, {});
+    end_row(exit.start, fault.address ? pipeline.processes().slot_at(vm, *fault.address) : nullptr,
+            fault.address.value_or(0));
   }
 };
 
@@ -232,7 +249,7 @@ class WorkingSetRowExporter final : public RowExporter {
   WorkingSetRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
                         OutputFile output)
       : RowExporter(context, options, form, std::move(output),
-                    all_columns({"address", "length", "faults"})) {}
+                    all_columns({"address", "length", "faults"}, {"slot", "slot_offset"})) {}
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kExits | SpanClass::kFaults;
   }
@@ -248,7 +265,7 @@ class WorkingSetRowExporter final : public RowExporter {
     const std::uint64_t begin = page / length * length;
     for (std::uint64_t at = begin; at < begin + length; at += kPage) {
       if (has(vm, at)) continue;
-      Range& range = range_before(vm, at, exit);
+      Range& range = range_before(vm, at, exit, pipeline.processes().slot_at(vm, at));
       range.length += kPage;
       if (at != page) continue;
       ++range.faults;
@@ -273,6 +290,7 @@ class WorkingSetRowExporter final : public RowExporter {
     std::int32_t vcpu = kNoVcpu;
     ThreadId thread{};
     Timestamp start;
+    const Processes::Slot* slot = nullptr;
     std::uint64_t address = 0, length = 0, faults = 0, ns = 0;
   };
   // Returns whether a range has the page.
@@ -281,13 +299,15 @@ class WorkingSetRowExporter final : public RowExporter {
     return pages != pages_.end() && pages->second[page % kLargePage / kPage];
   }
   // Returns the range that the page extends; a new one if it extends none.
-  Range& range_before(ThreadId vm, std::uint64_t page, const ExitSpan& exit) {
+  Range& range_before(ThreadId vm, std::uint64_t page, const ExitSpan& exit,
+                      const Processes::Slot* slot) {
     pages_[{vm, page / kLargePage}].set(page % kLargePage / kPage);
-    const auto range = std::ranges::find_if(
-        open_, [&](const Range& one) { return one.vm == vm && one.address + one.length == page; });
+    const auto range = std::ranges::find_if(open_, [&](const Range& one) {
+      return one.vm == vm && one.address + one.length == page && one.slot == slot;
+    });
     if (range != open_.end()) return *range;
     if (open_.size() == kMostOpen) write_first();
-    return open_.emplace_back(Range{vm, exit.vcpu, exit.thread, exit.start, page});
+    return open_.emplace_back(Range{vm, exit.vcpu, exit.thread, exit.start, slot, page});
   }
   void write_first() {
     const Range& range = open_.front();
@@ -296,7 +316,7 @@ class WorkingSetRowExporter final : public RowExporter {
     writer_.number(range.address);
     writer_.number(range.length);
     writer_.number(range.faults);
-    end_row(range.start);
+    end_row(range.start, range.slot, range.address);
     open_.pop_front();
   }
   std::deque<Range> open_;  // in the order of their first faults

@@ -55,18 +55,21 @@ void Processes::set_slots(ThreadId process, std::vector<Slot> slots) {
   slots_[process] = std::move(slots);
 }
 
-std::string Processes::slot_of(ThreadId vm, std::uint64_t first, std::uint64_t last) const {
+// Slots with a name were there before the recording and after it, so that no other slot overlaps.
+const Processes::Slot* Processes::slot_at(ThreadId vm, std::uint64_t address) const {
   const auto found = slots_.find(vm);
-  if (found == slots_.end()) return {};
-  const Slot* is = nullptr;
-  std::uint64_t next = first;  // what is before it lies in slots
-  for (const Slot& slot : found->second) {
-    if (slot.last < first || slot.first > last) continue;
-    if (slot.first > next || (is != nullptr && is->name != slot.name)) return {};
-    is = &slot;
-    next = std::max(next, slot.last == ~std::uint64_t{0} ? slot.last : slot.last + 1);
-  }
-  return next > last ? is->name : std::string();
+  if (found == slots_.end()) return nullptr;
+  const auto next = std::ranges::upper_bound(found->second, address, {}, &Slot::first);
+  const Slot* slot = next == found->second.begin() ? nullptr : &*std::prev(next);
+  return slot != nullptr && address <= slot->last && !slot->name.empty() ? slot : nullptr;
+}
+
+std::string Processes::slot_of(ThreadId vm, std::uint64_t first, std::uint64_t last) const {
+  const Slot* const is = slot_at(vm, first);
+  for (const Slot* slot = is; slot != nullptr && slot->name == is->name;
+       slot = slot_at(vm, slot->last + 1))
+    if (slot->last >= last) return is->name;
+  return {};
 }
 
 std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads, const Processes& processes) {

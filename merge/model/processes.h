@@ -93,11 +93,14 @@ class Processes {
   struct Slot {
     std::uint64_t first = 0, last = 0;
     std::string name;
+    std::optional<std::uint64_t> offset = std::nullopt;  // of `first` in QEMU's memory
   };
   void set_slots(ThreadId process, std::vector<Slot> slots);
   // Returns the name of all memory slots that have some of these addresses; empty: not known, or
   // their names differ.
   [[nodiscard]] std::string slot_of(ThreadId vm, std::uint64_t first, std::uint64_t last) const;
+  // Returns the slot that has the address; nullptr: not known.
+  [[nodiscard]] const Slot* slot_at(ThreadId vm, std::uint64_t address) const;
   // Sets how long the kernel says that the thread ran while it was recorded (schedstat).
   void set_counted(ThreadId thread, std::uint64_t ns) { counted_[thread] = ns; }
   [[nodiscard]] std::optional<std::uint64_t> counted(ThreadId thread) const {

@@ -50,7 +50,11 @@ std::vector<SessionSlot> slots_in(const std::vector<std::string>& lines) {
     if (slots.size() >= kMostSlots) return {};
     rest = rest.substr(name + kName.size());
     rest.remove_suffix(kIsSlot.size());
-    slot.name = printable(rest.substr(0, rest.rfind(kOffset)));
+    const std::size_t at = rest.rfind(kOffset);
+    std::string_view number = at == rest.npos ? "0" : rest.substr(at + kOffset.size());
+    std::uint64_t offset = 0;
+    if (take_number(number, offset, 16) && number.empty()) slot.offset = offset;
+    slot.name = printable(rest.substr(0, at));
     slots.push_back(std::move(slot));
   }
   return slots;

@@ -159,7 +159,8 @@ Capabilities read_session(const SessionJson& session, Input& input) {
     const std::vector<SessionSlot>& others = session.edges[1 - i].slots;
     for (const SessionSlot& slot : session.edges[i].slots) {
       const bool stays = std::ranges::find(others, slot) != others.end();
-      slots.push_back({slot.first, slot.last, stays ? printable(slot.name) : std::string()});
+      slots.push_back(
+          {slot.first, slot.last, stays ? printable(slot.name) : std::string(), slot.offset});
     }
   }
   input.processes.set_slots(ThreadId{session.pid}, std::move(slots));

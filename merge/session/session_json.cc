@@ -131,6 +131,7 @@ struct Fields {
   static bool of(auto& visit, SessionSlot& slot) {
     const bool begins = visit("first", slot.first), ends = visit("last", slot.last);
     visit("name", slot.name);
+    visit.known("offset", slot.offset);
     return begins && ends && slot.first <= slot.last;
   }
   static bool of(auto& visit, SessionMemory& memory) {

@@ -76,5 +76,22 @@ TEST(ProcessesTest, ARegionHasTheNameOfSlotsThatCoverAllOfIt) {
   EXPECT_EQ(processes.slot_of(ThreadId{8}, 0, kLast), "");
 }
 
+TEST(ProcessesTest, AnAddressIsInTheSlotThatStays) {
+  constexpr ThreadId kVm{7};
+  Processes processes;
+  // pc.ram was there before the recording and after it; what is above it changed.
+  processes.set_slots(kVm, {{0x1000, 0x1fff, "pc.ram", 0x800},
+                            {0x1000, 0x1fff, "pc.ram", 0x800},
+                            {0x2000, 0x2fff, "", 0},
+                            {0x2000, 0x4fff, "", 0}});
+  EXPECT_EQ(processes.slot_at(kVm, 0xfff), nullptr);
+  ASSERT_NE(processes.slot_at(kVm, 0x1fff), nullptr);
+  EXPECT_EQ(processes.slot_at(kVm, 0x1fff), processes.slot_at(kVm, 0x1000));
+  EXPECT_EQ(processes.slot_at(kVm, 0x1000)->offset, 0x800u);
+  EXPECT_EQ(processes.slot_at(kVm, 0x2000), nullptr);
+  EXPECT_EQ(processes.slot_at(kVm, 0x5000), nullptr);
+  EXPECT_EQ(processes.slot_at(ThreadId{8}, 0x1000), nullptr);
+}
+
 }  // namespace
 }  // namespace trapline::test

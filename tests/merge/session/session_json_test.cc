@@ -48,9 +48,12 @@ SessionJson full_session() {
   session.exit_status = 137;
   session.losses = {{1, 2, 3, 4, 5, 6}};
   session.events = {"kvm:kvm_exit"};
-  session.edges = {
-      {"[always] madvise never", "0", {"254:16"}, {{43, 1, 2, 3, 4}}, {{0, 0x9ffff, "pc.ram"}}},
-      {"always [madvise] never", "1", {}, {}, {}}};
+  session.edges = {{"[always] madvise never",
+                    "0",
+                    {"254:16"},
+                    {{43, 1, 2, 3, 4}},
+                    {{0, 0x9ffff, "pc.ram", 4096}}},
+                   {"always [madvise] never", "1", {}, {}, {}}};
   session.vms = {{43, "web-1"}};
   session.threads = {{44, 43, "CPU 0/KVM", {{100, 82'600'100}}, {{5, 755}}}, {45, 43, "worker"}};
   session.cgroups = {{"/vm", 1, 3, 500, 700, {44}, {{82, 1082}}}};

@@ -64,14 +64,13 @@ KernelTracker::Type KernelTracker::look_up(const Event& event) {
 }
 
 KernelTracker::Type KernelTracker::type_of(const Event& event) {
-  if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
+  const auto* host = std::get_if<HostEvent>(&event.payload);
+  if (host != nullptr && host->step >= HostStep::kIrqBegin && host->step <= HostStep::kSoftirqEnd) {
     const auto number = static_cast<std::uint32_t>(host->number);
     const bool begins = host->step == HostStep::kIrqBegin || host->step == HostStep::kSoftirqBegin;
-    const auto kind = begins ? Type::Kind::kBegin : Type::Kind::kEnd;
-    if (host->step == HostStep::kIrqBegin || host->step == HostStep::kIrqEnd)
-      return {kind, names_.id(fmt::format("interrupt {}", number))};
-    if (host->step == HostStep::kSoftirqBegin || host->step == HostStep::kSoftirqEnd)
-      return {kind, names_.id(softirq_text(number))};
+    const bool hard = host->step <= HostStep::kIrqEnd;
+    return {begins ? Type::Kind::kBegin : Type::Kind::kEnd,
+            names_.id(hard ? fmt::format("interrupt {}", number) : softirq_text(number))};
   }
   if (event.source >= types_.size()) types_.resize(event.source + std::size_t{1});
   std::vector<Type>& types = types_[event.source];

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <set>
+#include <span>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/memory_waits.h"
@@ -20,16 +22,15 @@ namespace {
 // those that read the log of dirty pages; --host-cpu all that have a name in a report.
 std::string ioctl_filter(const EventChoice& choice) {
   std::string filter = "cmd == 0xae80";
+  const auto add = [&filter](std::span<const std::uint32_t> commands) {
+    for (const std::uint32_t command : commands) filter += fmt::format(" || cmd == {:#x}", command);
+  };
   if (choice.host_cpu)
-    for (const Ioctl& ioctl : kIoctls) filter += fmt::format(" || cmd == {:#x}", ioctl.command);
+    for (const Ioctl& ioctl : kIoctls) add({&ioctl.command, 1});
+  if (choice.faults) add(std::array{PageFaults::kGetDirtyLog, PageFaults::kClearDirtyLog});
   if (!choice.stalls && !choice.faults) return filter;
-  if (choice.faults)
-    filter += fmt::format(" || cmd == {:#x} || cmd == {:#x}", PageFaults::kGetDirtyLog,
-                          PageFaults::kClearDirtyLog);
-  for (const std::uint32_t command : PageServers::kAnswers)
-    filter += fmt::format(" || cmd == {:#x}", command);
-  for (const std::uint32_t command : MemoryUnmaps::kSetMemory)
-    filter += fmt::format(" || cmd == {:#x}", command);
+  add(PageServers::kAnswers);
+  add(MemoryUnmaps::kSetMemory);
   return filter;
 }
 

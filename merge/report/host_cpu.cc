@@ -15,6 +15,7 @@
 #include "merge/analyze/pipeline.h"
 #include "merge/model/ioctls.h"
 #include "merge/model/kernel_events.h"
+#include "merge/report/grouping.h"
 #include "merge/report/host_roles.h"
 #include "merge/report/options.h"
 #include "merge/report/report_data.h"
@@ -110,15 +111,15 @@ Ranked deeds_of(const Counts<std::uint64_t>& ioctls, const HostRuns::Lines& line
 }
 
 std::optional<HostThreadRow::Line> line_of(const HostRuns::Lines& lines) {
-  std::optional<HostThreadRow::Line> most;
+  std::map<std::uint64_t, HostThreadRow::Line> by_gsi;
   for (const auto& [line, count] : lines) {
-    const auto other = lines.find(line ^ 1);
-    const std::uint64_t others = other == lines.end() ? 0 : other->second;
-    const bool is_raised = line % 2 != 0;
-    const HostThreadRow::Line one{line / 2, is_raised ? count : others, is_raised ? others : count};
-    if (!most || one.set() > most->set()) most = one;
+    HostThreadRow::Line& one = by_gsi[line / 2];
+    one.gsi = line / 2;
+    (line % 2 != 0 ? one.raised : one.lowered) = count;
   }
-  return most;
+  const auto most =
+      std::ranges::max_element(by_gsi, {}, [](const auto& one) { return one.second.set(); });
+  return most == by_gsi.end() ? std::nullopt : std::optional(most->second);
 }
 
 // Adds rows with the parts of a vCPU thread's time. Time in no known state goes to the row of
@@ -245,13 +246,13 @@ std::vector<Paragraph> counted_sentences(const HostVmRow& vm) {
                     vm.irq_time_apart ? " and has no time of interrupts" : ""));
   }
   std::ranges::sort(sentences, std::greater());
+  const std::size_t more = keep_first(sentences, kMostShown);
   std::vector<Paragraph> paragraphs;
   for (auto& [difference, sentence] : sentences)
-    if (paragraphs.size() < kMostShown)
-      paragraphs.push_back({.text = std::move(sentence), .figures = true});
-  if (sentences.size() > kMostShown)
-    paragraphs.push_back({.text = fmt::format("{} more threads differ likewise (JSON has them).",
-                                              sentences.size() - kMostShown)});
+    paragraphs.push_back({.text = std::move(sentence), .figures = true});
+  if (more != 0)
+    paragraphs.push_back(
+        {.text = fmt::format("{} more threads differ likewise (JSON has them).", more)});
   return paragraphs;
 }
 

@@ -943,10 +943,7 @@ void ExitTracker::on_leave(Thread& thread, const Event& event, const ThreadChang
     return end_thread(thread, event.at);
   if (!in_exit(thread)) return;
   keep_from_now(thread, event.at);
-  if (!thread.asleep) {
-    if (thread.span.preempted_by == ThreadId{}) thread.span.preempted_by = change.other;
-    return;
-  }
+  if (!thread.asleep) return;
   if (thread.slept == Timestamp() && !thread.in_user) thread.slept = event.at;
   if (state_of(thread) != State::kHalted) return;
   // The thread slept in this halt before and will be woken again, so the halt lasted until now.

@@ -27,16 +27,6 @@ Text Texts::userspace_reason(const ExitSpan& exit) {
   return place->second.as_text();
 }
 
-Text Texts::thread(std::uint16_t source, ThreadId thread) {
-  if (threads_.size() >= kMostThreads) threads_.clear();
-  const auto [place, is_new] = threads_.try_emplace(key_of(source, thread));
-  if (is_new) {
-    const std::string comm = timeline_.source(source).comm(thread);
-    place->second = kept(fmt::format("{}-{}", comm, number(thread)), &Writer::value);
-  }
-  return place->second.as_text();
-}
-
 Text Texts::interrupt(std::uint32_t vector) {
   if (interrupts_.size() >= kMostThreads) interrupts_.clear();
   const auto [place, is_new] = interrupts_.try_emplace(vector);
@@ -209,7 +199,7 @@ PerfettoExporter::PerfettoExporter(const ExportContext& context, const ExportOpt
 SpanClass PerfettoExporter::selects() const {
   return SpanClass::kEvents | SpanClass::kExits | SpanClass::kSpans | SpanClass::kFunctions |
          SpanClass::kRequests | SpanClass::kInterrupts | SpanClass::kLosses | SpanClass::kWakeups |
-         (events_ ? SpanClass::kAllEvents : SpanClass::kNone) |
+         SpanClass::kWaits | (events_ ? SpanClass::kAllEvents : SpanClass::kNone) |
          (guest_span_.empty() ? SpanClass::kNone : SpanClass::kGuestIntervals);
 }
 
@@ -283,8 +273,8 @@ void PerfettoExporter::describe(const ExitSpan& exit, const Pipeline& pipeline) 
   }
   if (exit.userspace_reason != ExitSpan::kNoUserspaceReason)
     text(words_.user_space, texts_.userspace_reason(exit));
-  if (exit.preempted_by != ThreadId{})
-    text(words_.preempted_by, texts_.thread(exit.source, exit.preempted_by));
+  if (const auto most = largest(pipeline.waits()->shares(), Part::kPreempted); most.ns != 0)
+    text(words_.preempted_by, writer_.value(culprits_.of(most.culprit, pipeline)));
   if (exit.rip != 0) annotations_.push_back({words_.rip, {}, exit.rip});
   if (exit.injected != kNoVector) annotations_.push_back({words_.injected, {}, exit.injected});
 }

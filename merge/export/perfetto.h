@@ -50,8 +50,6 @@ class Texts {
   [[nodiscard]] Text reason(const ExitSpan& exit);
   [[nodiscard]] Text detail(const ExitSpan& exit);
   [[nodiscard]] Text userspace_reason(const ExitSpan& exit);
-  // Returns "stress-ng-123" for a thread of the host.
-  [[nodiscard]] Text thread(std::uint16_t source, ThreadId thread);
   // Returns "interrupt 0x31", as a slice's name.
   [[nodiscard]] Text interrupt(std::uint32_t vector);
   // Returns the name of a thread of the host, from whichever kernel's source has it.
@@ -88,7 +86,7 @@ class Texts {
 
   Writer& writer_;
   const Timeline& timeline_;
-  std::unordered_map<std::uint64_t, Kept> reasons_, userspace_reasons_, threads_, interrupts_;
+  std::unordered_map<std::uint64_t, Kept> reasons_, userspace_reasons_, interrupts_;
   ExitTexts<Kept> details_;
   std::vector<std::uint64_t> names_, values_, stacks_;  // 0: not looked up, or too many
   std::string stack_text_;

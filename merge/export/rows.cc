@@ -33,7 +33,7 @@ namespace trapline {
 enum class Rows : std::uint8_t { kExits, kRequests, kInterrupts, kFunctions };
 
 // Increased when a column changes its meaning.
-inline constexpr int kRowsVersion = 2;
+inline constexpr int kRowsVersion = 3;
 
 // The first columns of every row.
 inline constexpr std::string_view kLabelColumns[] = {"rows_version", "host", "session"};
@@ -486,7 +486,8 @@ class ExitRowExporter final : public RowExporter {
       writer_.hex(exit.rip);
     }
     writer_.number(number_unless_none(exit.injected));
-    writer_.thread(exit.preempted_by);
+    const Culprit ran = largest(pipeline.waits()->shares(), Part::kPreempted).culprit;
+    writer_.thread(ran.is_thread() ? tid_of(ran.thread) : ThreadId{});
     writer_.number(exit.cpu);
     woken_by(exit, pipeline);
     writer_.number(context_.wall_ns(exit.start));

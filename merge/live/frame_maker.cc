@@ -73,9 +73,7 @@ void FrameMaker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   }
   const bool slow = !exit.halt && (slow_.size() < kMostSlow || total > slow_.front().total());
   if (!longest && !slow) return;
-  ExitSpan kept = exit;
-  kept.intervals = {};  // they are valid only during the call
-  kept.handlers = {};
+  const KeptExit kept(exit, pipeline);
   if (longest) into.slowest = kept;
   if (!slow) return;
   if (slow_.size() == kMostSlow) {
@@ -190,7 +188,7 @@ Frame FrameMaker::close(Timestamp end, const Naming& names) {
 }
 
 std::size_t Frame::size() const {
-  std::size_t bytes = sizeof(Frame) + cells.size() * sizeof(Cell) + slow.size() * sizeof(ExitSpan) +
+  std::size_t bytes = sizeof(Frame) + cells.size() * sizeof(Cell) + slow.size() * sizeof(KeptExit) +
                       vcpus.size() * sizeof(VcpuTotalsOf) + host_cpu.size() * sizeof(HostRoleTime) +
                       faults.size() * sizeof(FaultTotals::value_type);
   for (const Cell& cell : cells) bytes += cell.row.total.size();

@@ -28,6 +28,7 @@
 #include "merge/report/host_roles.h"
 #include "merge/report/options.h"
 #include "merge/report/requests.h"
+#include "merge/report/slow_exits.h"
 #include "merge/report/waits.h"
 
 namespace trapline::live {
@@ -41,7 +42,7 @@ struct Cell {
   GroupKey key;
   GroupRow row;                               // without its text
   std::uint64_t carried = 0, carried_ns = 0;  // of the exits that began before the interval
-  ExitSpan slowest;
+  KeptExit slowest;
 };
 
 // The host's CPU time of a VM's threads with one role.
@@ -64,7 +65,7 @@ struct Frame : LossCounts {
   std::uint64_t folded = 0;  // exits beyond the greatest number of cells
   // The vCPUs' times between begin and end, including the exits open at both: at most the interval.
   std::vector<VcpuTotalsOf> vcpus;
-  std::vector<ExitSpan> slow;  // the slowest exits that are not halts, the slowest first
+  std::vector<KeptExit> slow;  // the slowest exits that are not halts, the slowest first
   WaitReport waits;
   std::vector<GroupRow> requests;
   std::vector<HostRoleTime> host_cpu;  // empty if sched_switch is not recorded
@@ -129,7 +130,7 @@ class FrameMaker final : public SpanSink {
   Timestamp begin_;
   Grouping<Cell> cells_;
   std::uint64_t folded_ = 0;
-  std::vector<ExitSpan> slow_;  // once full, a heap with the fastest in front
+  std::vector<KeptExit> slow_;  // once full, a heap with the fastest in front
   RequestTable requests_;
   WaitSums waits_;
   FaultTotals faults_;

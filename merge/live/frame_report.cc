@@ -100,13 +100,13 @@ ReportData data_of(const Frame& frame, const Scope& scope, const Engine& engine)
 
 Table slow_table(const Frame& frame, const Scope& scope, std::size_t most, const ReportData& data,
                  const Engine& engine) {
-  std::vector<const ExitSpan*> slow;
+  std::vector<const KeptExit*> slow;
   std::set<std::pair<Timestamp, ThreadId>> seen;
-  const auto add = [&](const ExitSpan& exit) {
+  const auto add = [&](const KeptExit& exit) {
     if (scope.holds(exit, engine.naming()) && seen.insert({exit.start, exit.thread}).second)
       slow.push_back(&exit);
   };
-  for (const ExitSpan& exit : frame.slow) add(exit);
+  for (const KeptExit& exit : frame.slow) add(exit);
   // A cell without any of the slow exits adds its slowest exit. Halts are only added if a reason
   // was chosen.
   for (const Cell& cell : frame.cells)
@@ -114,7 +114,8 @@ Table slow_table(const Frame& frame, const Scope& scope, std::size_t most, const
   std::ranges::stable_sort(slow, std::greater(), &ExitSpan::total);
   (void)keep_first(slow, most);
   std::vector<ExitRow> rows;
-  for (const ExitSpan* exit : slow) rows.push_back(exit_row(*exit, kNoName, engine.naming()));
+  for (const KeptExit* exit : slow)
+    rows.push_back(exit_row(*exit, kNoName, engine.naming(), exit->preempted));
   TableOf<ExitRow> table = slow_exit_table(std::move(rows), data.known_states(), false);
   table.key = "slow_exits";
   if (!data.durations()) forget(table, "total_ns");

@@ -124,8 +124,6 @@ struct ExitSpan {
   NameId vmm_event = kNoName;  // the handler: the event that tells which device served the exit
   NestedLevel nested = NestedLevel::kGuest;
   std::uint32_t injected = kNoVector;  // the last interrupt vector injected before the entry
-  // The thread that ran when the exit was first preempted; 0: it was not preempted.
-  ThreadId preempted_by{};
   // The guest waited for an interrupt, and KVM or user space waited with it: is_halt(), except for
   // a WFE and for a nested guest's HLT that is passed on; also exits of other reasons in which KVM
   // halted.

@@ -17,7 +17,14 @@
 
 namespace trapline {
 
-ExitRow exit_row(const ExitSpan& span, NameId function, const Naming& naming) {
+KeptExit::KeptExit(const ExitSpan& exit, const Pipeline& pipeline)
+    : ExitSpan(exit), preempted(largest(pipeline.waits()->shares(), Part::kPreempted)) {
+  intervals = {};
+  handlers = {};
+}
+
+ExitRow exit_row(const ExitSpan& span, NameId function, const Naming& naming,
+                 const LargestCulprit& preempted) {
   const Source& source = naming.timeline.source(span.source);
   ExitRow row{span,
               naming.vcpus.vcpu(span.thread, true),
@@ -25,10 +32,11 @@ ExitRow exit_row(const ExitSpan& span, NameId function, const Naming& naming) {
               printable(reason_text(source, span.reason)),
               detail_text(span.detail),
               name_or_dash(naming.names, span.device),
-              "-"};
-  if (span.preempted_by != ThreadId{}) {
-    row.preempted_by = fmt::format("{}-{}", printable(source.comm(span.preempted_by)),
-                                   static_cast<std::int32_t>(span.preempted_by));
+              "-",
+              {}};
+  if (preempted.ns != 0) {
+    row.preempted_by = naming.text(preempted.culprit);
+    row.preempted = naming.step(Part::kPreempted, preempted.culprit);
   }
   return row;
 }
@@ -116,8 +124,7 @@ std::vector<Paragraph> sentences_of(const ExitRow& row, bool is_longest, bool cy
     parts += fmt::format("{}{} {}", parts.empty() ? "" : "  ", titles[i],
                          duration_text(row.span.parts[i], cycles));
   }
-  if (row.preempted_by != "-")
-    parts += (parts.empty() ? "preempted by " : "  preempted by ") + row.preempted_by;
+  if (!row.preempted.empty()) parts += "  " + row.preempted;
   return {{.text = fmt::format(" {}  {}  {}", row.vcpu, duration_text(row.span.total(), cycles),
                                exit_text(row)),
            .label = time_text(row.span.start.ns(), cycles),
@@ -147,14 +154,14 @@ class SlowExits : public TableSink {
   SlowExits(std::uint64_t at_least_ns, std::size_t top)
       : at_least_ns_(at_least_ns), most_(top == 0 ? kMost : std::min(top, kMost)) {}
 
-  [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits | SpanClass::kWaits; }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   [[nodiscard]] std::vector<Table> tables(const ReportData& data,
                                           const Naming& names) const override;
 
  private:
   struct SlowExit {
-    ExitSpan span;
+    KeptExit span;
     NameId function;
     std::uint64_t order;  // the order in which it ended
   };
@@ -179,9 +186,7 @@ void SlowExits::exit(const ExitSpan& span, const Pipeline& pipeline) {
     std::pop_heap(kept_.begin(), kept_.end(), faster_last);
     kept_.pop_back();
   }
-  kept_.push_back({span, function, added_});
-  kept_.back().span.intervals = {};  // they are valid only during the call
-  kept_.back().span.handlers = {};
+  kept_.push_back({KeptExit(span, pipeline), function, added_});
   std::push_heap(kept_.begin(), kept_.end(), faster_last);
 }
 
@@ -191,7 +196,8 @@ std::vector<ExitRow> SlowExits::rows(const Naming& naming) const {
     return std::tuple(a.span.start, a.order) < std::tuple(b.span.start, b.order);
   });
   std::vector<ExitRow> rows;
-  for (const SlowExit& slow : kept) rows.push_back(exit_row(slow.span, slow.function, naming));
+  for (const SlowExit& slow : kept)
+    rows.push_back(exit_row(slow.span, slow.function, naming, slow.span.preempted));
   return rows;
 }
 

@@ -11,13 +11,22 @@
 
 namespace trapline {
 
-// One exit in words.
+// An exit that outlives the call that a sink gets it in, without its intervals and handlers.
+struct KeptExit : ExitSpan {
+  KeptExit() = default;
+  // The pipeline must divide the waits (SpanClass::kWaits).
+  KeptExit(const ExitSpan& exit, const Pipeline& pipeline);
+  LargestCulprit preempted;  // what ran longest while the vCPU was ready to run
+};
+
+// One exit in words. Of preempted time, `preempted_by` is its culprit, `preempted` a clause with it.
 struct ExitRow {
   ExitSpan span;
-  std::string vcpu, function, reason, detail, device, preempted_by;
+  std::string vcpu, function, reason, detail, device, preempted_by, preempted;
 };
 // `function` is the guest's function; kNoName if not known.
-[[nodiscard]] ExitRow exit_row(const ExitSpan& span, NameId function, const Naming& naming);
+[[nodiscard]] ExitRow exit_row(const ExitSpan& span, NameId function, const Naming& naming,
+                               const LargestCulprit& preempted = {});
 // Returns "io, port 0x71 read, rtc, in outb"; `accesses` comes after the detail.
 [[nodiscard]] std::string exit_text(const ExitRow& row, const std::string& accesses = {});
 

@@ -528,7 +528,9 @@ def ran_instead(trace, hog):
         trace.ioctl(at + 16 * MS, 0, VCPU, KVM_RUN)
 
 
-@case(["explain"], ["report", "--waits"], ["stalls"], says=["hog (tid 300) ran instead"], never=["sshd"])
+@case(["explain"], ["report", "--waits"], ["stalls"], ["report", "--slower-than", "12ms"],
+      ["report", "--slower-than", "12ms", "--format", "csv"],
+      says=["hog (tid 300) ran instead", "preempted 10.0 ms preempted by hog (tid 300)", ',"hog (tid 300)",'], never=["sshd"])
 def an_id_that_is_used_again(trace):
     """hog kept the vCPU waiting and ended; sshd, which never did, got its id."""
     ran_instead(trace, HOG)
@@ -540,8 +542,8 @@ def an_id_that_is_used_again(trace):
     trace.entry(BEGIN + 701 * MS, 0, VCPU)
 
 
-@case(["explain"], ["report", "--waits"], says=["sh (tid 300) ran instead", "gzip (tid 300) 7.00 ms"],
-      never=["gzip (tid 300) ran instead"])
+@case(["explain"], ["report", "--waits"], ["report", "--slower-than", "12ms", "--format", "csv"],
+      says=["sh (tid 300) ran instead", "gzip (tid 300) 7.00 ms", ',"sh (tid 300)",'], never=["gzip (tid 300) ran instead", "gzip-300"])
 def a_program_that_executes_another(trace):
     """sh kept the vCPU waiting 20 times, gzip, which it became, once and for less."""
     shell, gzip = ("sh", 300), ("gzip", 300)

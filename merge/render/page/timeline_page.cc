@@ -58,7 +58,7 @@ void TimelinePage::event(const Event& event, const Pipeline& pipeline) {
   const bool known = vcpus_.find(event.thread) != nullptr;
   events_.push_back({known ? event.thread : ThreadId{}, known ? lane : Lane::kOthers, event.at,
                      event.at, 0, texts_.number(clipped(event_text(event, timeline_), kMostText)),
-                     texts_.number(task_text(event, timeline_))});
+                     texts_.number(task_text(event, timeline_, pipeline.threads()))});
 }
 
 void TimelinePage::exit(const ExitSpan& exit, const Pipeline& pipeline) {

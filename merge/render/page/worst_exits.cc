@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/report/slow_exits.h"
 
 namespace trapline::page {
 
@@ -140,9 +139,7 @@ void WorstExits::event(const Event& event, const Pipeline& pipeline) {
 WorstExits::Pointer WorstExits::capture(Thread& thread, const ExitSpan& exit,
                                         const Pipeline& pipeline) {
   auto made = std::make_shared<Capture>();
-  made->exit = exit;
-  made->exit.intervals = {};
-  made->exit.handlers = {};
+  made->exit = KeptExit(exit, pipeline);
   made->stack = pipeline.stack_of(exit);
   made->waits = longest_of(pipeline.waits()->shares());
   const std::uint64_t context = context_of(exit);
@@ -252,7 +249,7 @@ std::int64_t lane_of_event(const Event& event, ThreadId thread) {
 std::string whose(const Event& event, ThreadId thread, const PageNames& names) {
   return event.thread == thread && !is_guest(event.machine)
              ? names.naming.vcpus.vcpu(event.thread, true)
-             : task_text(event, names.naming.timeline);
+             : task_text(event, names.naming.timeline, names.naming.pipeline.threads());
 }
 
 std::int64_t number_of(NumberedTexts& texts, std::string text) {
@@ -371,10 +368,13 @@ std::string event_text(const Event& event, const Timeline& timeline) {
   return name.substr(name.find(':') + 1) + (text.empty() ? "" : " ") + text;
 }
 
-std::string task_text(const Event& event, const Timeline& timeline) {
+std::string task_text(const Event& event, const Timeline& timeline, const Threads& threads) {
   const ThreadId task = is_guest(event.machine) ? event.task : event.thread;
-  return printable(
-      fmt::format("{}-{}", timeline.source_of(event).comm(task), static_cast<std::int32_t>(task)));
+  // A source knows only the last of a thread's names.
+  const std::string name = is_guest(event.machine) || threads.has_one_name(task)
+                               ? timeline.source_of(event).comm(task)
+                               : std::string(threads.name_at(task, event.at));
+  return printable(fmt::format("{}-{}", name, static_cast<std::int32_t>(task)));
 }
 
 std::vector<Table> worst_tables(const WorstExits& worst, const PageNames& names,
@@ -384,9 +384,9 @@ std::vector<Table> worst_tables(const WorstExits& worst, const PageNames& names,
   std::vector<WorstRow> rows;
   std::vector<Neighbourhood> near;
   for (const auto& capture : worst.sorted()) {
-    const ExitSpan& exit = capture->exit;
+    const KeptExit& exit = capture->exit;
     const NameId function = names.naming.pipeline.stacks().innermost(capture->stack);
-    exits.push_back(exit_row(exit, function, names.naming));
+    exits.push_back(exit_row(exit, function, names.naming, exit.preempted));
     WorstRow& row = rows.emplace_back();
     row.start = names.relative(exit.start.ns());
     for (const WaitShare& share : capture->waits) {

@@ -18,6 +18,7 @@
 #include "merge/render/page/numbered_texts.h"
 #include "merge/report/dimensions.h"
 #include "merge/report/grouping.h"
+#include "merge/report/slow_exits.h"
 #include "merge/report/table.h"
 
 namespace trapline::page {
@@ -56,7 +57,7 @@ class WorstExits {
     NameId name = kNoName;  // kHandler: the event
   };
   struct Capture {
-    ExitSpan exit;  // without its intervals
+    KeptExit exit;
     StackId stack = kNoStack;
     std::vector<Near> spans;
     std::vector<Kept> events;      // in order of time
@@ -114,9 +115,11 @@ struct PageNames {
   }
 };
 
-// Return an event's text, "virtio_blk_req_complete ...", and its task, "qemu-system-x86-4242".
+// Return an event's text, "virtio_blk_req_complete ...", and its task, "qemu-system-x86-4242", by
+// its name at the time.
 [[nodiscard]] std::string event_text(const Event& event, const Timeline& timeline);
-[[nodiscard]] std::string task_text(const Event& event, const Timeline& timeline);
+[[nodiscard]] std::string task_text(const Event& event, const Timeline& timeline,
+                                    const Threads& threads);
 
 // The first kFirst exits are shown with more of their surroundings than the others.
 inline constexpr std::size_t kFirst = 12;

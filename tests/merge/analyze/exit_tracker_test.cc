@@ -167,13 +167,11 @@ TEST_F(ExitTrackerTest, ARunnableThreadIsPreemptedWhereverItWas) {
   play({exit(100), switch_out(110, true), switch_in(130), to_user(140), switch_out(150, true),
         switch_in(155), run_ioctl(170), entry(180)});
   EXPECT_THAT(spans_[0].parts, parts(10 + 10 + 10, 10 + 15, 20 + 5, 0));
-  EXPECT_EQ(spans_[0].preempted_by, kOtherThread);
 }
 
 TEST_F(ExitTrackerTest, ASleepingThreadIsBlockedUntilItIsWokenAndThenPreempted) {
   play({exit(100), switch_out(110, false), wake(150), switch_in(170), entry(175)});
   EXPECT_THAT(spans_[0].parts, parts(10 + 5, 0, 20, 40));
-  EXPECT_EQ(spans_[0].preempted_by, ThreadId{});
 }
 
 TEST_F(ExitTrackerTest, WithoutAWakeUpAllSleepIsBlocked) {
@@ -429,7 +427,6 @@ TEST_F(ExitTrackerTest, WithoutKvmExitWhatRanAfterAnExitDidNotPreemptIt) {
   model(UserEnd::kIoctl, true);
   play({to_user(100), run_ioctl(150), switch_out(160, true), switch_in(170), to_user(200)});
   ASSERT_THAT(spans_, SizeIs(1));
-  EXPECT_EQ(spans_[0].preempted_by, ThreadId{});
   EXPECT_EQ(spans_[0].end.ns(), 150u);
 }
 

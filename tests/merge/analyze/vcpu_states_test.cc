@@ -218,7 +218,6 @@ TEST_P(VcpuStatesTest, ASwitchInTheGuestEndsItsRunAndBeginsTheExit) {
   ASSERT_THAT(spans_, SizeIs(1));
   EXPECT_EQ(spans_[0].start.ns(), 150u);
   EXPECT_EQ(spans_[0].reason.reason, kSvmNpf);
-  EXPECT_EQ(spans_[0].preempted_by, kOtherThread);
   EXPECT_EQ(part(Part::kPreempted), 50u);
   EXPECT_EQ(part(Part::kKernel), 5u + 15u);
   EXPECT_EQ(end(230).guest_ns, 50u + 10u);

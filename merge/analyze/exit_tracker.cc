@@ -3,6 +3,7 @@
 #include <bit>
 #include <iterator>
 #include <span>
+#include <tuple>
 #include <utility>
 
 namespace trapline {
@@ -295,7 +296,7 @@ void ExitTracker::on_user_end(const Event& event, UserEnd by) {
   thread->slept = {};
   user_ended_ = thread->user_begin;
   if (!model_.from_userspace_exit) return;
-  if (thread->is_cut)
+  if (thread->is_cut || end_)
     fold_cut(*thread);
   else
     thread->phase = Thread::Phase::kEnded;
@@ -335,16 +336,9 @@ const ExitSpan* ExitTracker::on_fallback_detail(const Event& event, const KvmDet
 }
 
 const ExitSpan* ExitTracker::end_exit(Thread& thread) {
-  if (thread.is_cut) {
-    ++counters_.entry_without_exit;
-    fold_cut(thread);
-    return nullptr;
-  }
-  if (!thread.was_stopped) return emit(thread);
-  ++counters_.exits_stopped;
-  (void)leave_unended(thread);
-  fold(thread);
-  thread.phase = Thread::Phase::kUnknown;
+  if (!thread.is_cut && !thread.was_stopped) return emit(thread);
+  ++(thread.is_cut ? counters_.entry_without_exit : counters_.exits_stopped);
+  fold_cut(thread);
   return nullptr;
 }
 
@@ -710,6 +704,7 @@ void ExitTracker::recut(Thread& thread, Timestamp begin, Timestamp end, State to
     }
     put(piece.part, until, piece.end);
   }
+  if (thread.totals.open && begin < thread.mark && end >= thread.mark) thread.totals.open = to;
   // Keep the later intervals in place if possible: one exit may have many halts and many intervals,
   // and moving them at each halt would be slow.
   const auto places = std::min<std::ptrdiff_t>(last - first, std::ssize(recut_));
@@ -768,13 +763,15 @@ void ExitTracker::fold(Thread& thread, std::optional<State> as) {
       runs_.push_back({thread.id, state, piece.begin, piece.end});
     }
   }
+  if (as && thread.totals.open && thread.totals.open != State::kHalted) thread.totals.open = as;
   thread.span.parts = {};
   thread.intervals.clear();
 }
 
-// Ends an exit that began before the time of the figures: its time counts, but it is not a span.
+// Ends an exit that is not a span, as one that the figures do not cover completely: its time counts.
 void ExitTracker::fold_cut(Thread& thread) {
   if (is_all_halted(thread)) recut(thread, thread.span.start, thread.mark, State::kHalted);
+  (void)leave_unended(thread);
   fold(thread);
   thread.phase = Thread::Phase::kUnknown;
 }
@@ -783,6 +780,7 @@ void ExitTracker::fold_cut(Thread& thread) {
 // the guest at an unknown time.
 void ExitTracker::forget(Thread& thread, Timestamp at) {
   if (in_exit(thread)) fold(thread, State::kNotSeen);
+  if (thread.totals.open) thread.totals.open = State::kNotSeen;
   tally(thread, State::kNotSeen, thread.mark, at);
   thread.mark = std::max(thread.mark, at);
 }
@@ -806,7 +804,7 @@ void ExitTracker::end_thread(Thread& thread, Timestamp at) {
 
 // Extends the thread's state to `end`, where the recording or the thread ends.
 void ExitTracker::carry(Thread& thread, Timestamp end) {
-  thread.totals.open = open_state(thread);
+  if (!thread.totals.open) thread.totals.open = open_state(thread);
   thread.totals.open_ns = 0;
   if (in_exit(thread)) {
     // The vCPU may be in the guest again, since kvm_entry is not recorded.
@@ -866,10 +864,74 @@ void ExitTracker::begin_at(Timestamp begin) {
   pass();
 }
 
+void ExitTracker::end_at(Timestamp end) {
+  pass();
+  end_ = end;
+  is_cut_ = true;
+  std::uint64_t cut = 0;
+  for (auto& [id, thread] : threads_.entries()) {
+    const bool in_guest = thread.phase == Thread::Phase::kGuest;
+    if (thread.phase == Thread::Phase::kGone) continue;
+    if (!in_guest && !in_exit(thread)) {
+      carry(thread, end);
+      continue;
+    }
+    const Timestamp start = in_guest ? thread.mark : thread.span.start;
+    open_.push_back({id, start, in_guest});
+    thread.totals.open =
+        in_exit(thread) && is_all_halted(thread) ? State::kHalted : state_of(thread);
+    thread.totals.open_ns = elapsed(start, end);
+    if (thread.phase == Thread::Phase::kExit && !thread.is_cut) ++cut;
+    thread.was_stopped = true;                              // its end is no span
+    thread.is_cut |= thread.phase == Thread::Phase::kLeft;  // nor is one whose kvm_exit comes later
+  }
+  counted_ = {counters_, event_counts_};
+  counted_.first.exits += cut;
+  counted_.first.exit_without_entry += cut;
+}
+
+// For what follows the figures' end, time stands still there, so that it adds no time to any state.
+void ExitTracker::settle(const Event& event, ThreadChanges changes) {
+  pass();
+  Event late = event;
+  late.at = *end_;
+  if (auto* wakeup = std::get_if<KvmVcpuWakeup>(&late.payload))
+    wakeup->ns -= std::min(wakeup->ns, elapsed(*end_, event.at));
+  // A VMM tells of all its vCPUs that it stopped them.
+  const bool of_all = std::holds_alternative<Marker>(event.payload) && !model_.from_vmm;
+  if (of_all) (void)on(late);
+  std::erase_if(open_, [&](const Open& open) {
+    Thread& thread = *threads_.find(open.thread);
+    for (const ThreadChange& change : changes)
+      if (change.thread == open.thread) on(late, change);
+    const bool is_its = changes.empty() && event.thread == open.thread;
+    bool is_over = is_its && std::holds_alternative<KvmExit>(event.payload);
+    if (is_over && thread.phase == Thread::Phase::kGuest)
+      end_guest_run(thread, *end_);
+    else if (is_over && thread.phase == Thread::Phase::kLeft)
+      fold(thread);
+    else if (is_over)
+      end_unended(thread, *end_);
+    else if (is_its && !of_all)
+      (void)on(late);
+    is_over |= open.in_guest ? thread.phase != Thread::Phase::kGuest
+                             : !in_exit(thread) || thread.span.start != open.start;
+    if (!is_over) return false;
+    thread.totals.end = *end_;
+    thread.phase = Thread::Phase::kGone;
+    return true;
+  });
+}
+
 void ExitTracker::close(Timestamp end, bool cut) {
   pass();
   closed_ = true;
   is_cut_ = cut;
+  if (end_) {
+    for (const Open& open : open_) carry(*threads_.find(open.thread), end);
+    std::tie(counters_, event_counts_) = std::move(counted_);
+    return;
+  }
   for (auto& entry : threads_.entries())
     if (entry.state.phase != Thread::Phase::kGone) carry(entry.state, end);
 }

@@ -34,6 +34,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "merge/analyze/exit_model.h"
@@ -221,6 +222,12 @@ class ExitTracker {
   // Makes the figures begin at this time; call it once. Each vCPU starts in the state that earlier
   // events left, and an exit that began before is not a span.
   void begin_at(Timestamp begin);
+  // Makes the figures end at this time; call it once, after the last event up to then. What a vCPU
+  // was doing then may show only later, by what it does next: settle() takes the events after
+  // `end` for which awaits() is true.
+  void end_at(Timestamp end);
+  void settle(const Event& event, ThreadChanges changes);
+  [[nodiscard]] bool awaits() const { return !open_.empty(); }
   // Ends the figures and every state at `end`; call it once, after the last event. `cut`: the
   // recording goes on after `end`, so an exit without an end counts as cut off, not as open.
   void close(Timestamp end, bool cut = false);
@@ -441,6 +448,16 @@ class ExitTracker {
   bool saw_hypercall_ = false, saw_exits_in_a_row_ = false, saw_entry_ = false;
   bool several_unknown_ = false;
   Timestamp begin_;  // the time given to begin_at()
+  // After end_at(): its time, the exits and runs of the guest whose end awaits() is for, and what
+  // was counted up to then.
+  struct Open {
+    ThreadId thread{};
+    Timestamp start;
+    bool in_guest = false;
+  };
+  std::optional<Timestamp> end_;
+  std::vector<Open> open_;
+  std::pair<ExitCounters, std::vector<VmmEventCount>> counted_;
   GuestRun run_;
   bool told_ = false;  // runs_ or unended_ is not empty
   std::vector<StateRun> runs_;

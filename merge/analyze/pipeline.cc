@@ -171,12 +171,49 @@ void Pipeline::begin_window() {
 
 // Ends the window at its limit; the recording goes on.
 void Pipeline::end_window() {
+  if (cut_) return;
   begin_window();
   if (runs_) runs_->set_goes_on();
   if (usual_ == 0 && vcpus().empty()) return;
   if (!begin_) begin_ = carried_ ? from_ : *first_;
   end_ = to_;
   cut_ = true;
+  tracker_.end_at(to_);
+  tell_states();
+  if (waits_) waits_->end_at(to_);
+}
+
+// Takes an event after the window. What a thread was doing at the window's end shows when that ends:
+// a vCPU whose thread ends was offline, and what wakes a thread is the culprit of its sleep. The
+// event is in no figure. What lasts longer than kLongest, or until a loss, stays open.
+bool Pipeline::settle(const Event& event) {
+  constexpr std::uint64_t kLongest = 1'000'000'000;
+  if (!cut_ || elapsed(to_, event.at) > kLongest || std::holds_alternative<Lost>(event.payload))
+    return false;
+  if (!tracker_.awaits() && (!waits_ || !waits_->awaits())) return false;
+  if (std::holds_alternative<Other>(event.payload) || is_of_guest(event)) return true;
+  changes_ = threads_.on(event);
+  if (const auto* made = std::get_if<NewThread>(&event.payload)) on_new(event, *made);
+  tracker_.settle(event, changes_);
+  tell_unended();
+  tell_states();
+  if (!waits_ || (changes_.empty() && !WaitTracker::looks_at(event.payload))) return true;
+  on_waits(event);
+  if (const EndedWait* wait = stalls_ ? waits_->ended() : nullptr)
+    stalls_->on_wait(wait->thread, wait->shares);
+  return true;
+}
+
+void Pipeline::on_new(const Event& event, const NewThread& made) {
+  if (tracker_.state(made.child)) processes_.set_of_several(made.child);
+  if (runs_ && !cut_ && is_of_hosts_kernel(event))
+    runs_->on_new(made.child, processes_.of(made.child, {}), event.at);
+  // A thread that makes one of its process counts as the first thread of that process, unless it is
+  // known to run a vCPU: VMMs have threads for these.
+  if (!made.same_process || processes_.knows(event.thread) || !tracker_.state(event.thread))
+    processes_.on(event, made);
+  threads_.on_new(made.child, event.at);
+  owners_ = {};
 }
 
 // Returns whether the event is a guest's, or a loss in a source that is not the host's kernel: such
@@ -234,7 +271,7 @@ bool Pipeline::push_carefully(const Event& event) {
   if (!first_ && !is_event && options_.from) return true;  // a loss before the first event
   if (!is_in_window(event, is_event)) {
     end_window();
-    return false;
+    return settle(event);
   }
   const bool in_window = event.at >= from_;
   if (in_window) [[likely]]
@@ -257,17 +294,7 @@ bool Pipeline::push_carefully(const Event& event) {
     if (in_window) on_guest(event);
     return true;
   }
-  if (const auto* made = std::get_if<NewThread>(&event.payload)) {
-    if (tracker_.state(made->child)) processes_.set_of_several(made->child);
-    if (runs_ && is_of_hosts_kernel(event))
-      runs_->on_new(made->child, processes_.of(made->child, {}), event.at);
-    // A thread that makes one of its process counts as the first thread of that process, unless it
-    // is known to run a vCPU: VMMs have threads for these.
-    if (!made->same_process || processes_.knows(event.thread) || !tracker_.state(event.thread))
-      processes_.on(event, *made);
-    threads_.on_new(made->child, event.at);
-    owners_ = {};
-  }
+  if (const auto* made = std::get_if<NewThread>(&event.payload)) on_new(event, *made);
   if (in_window) {
     if (is_event) note_interval(event.at);
     on_host(event, changes_);
@@ -277,11 +304,17 @@ bool Pipeline::push_carefully(const Event& event) {
   }
   // An event before the window is in no figure, but the trackers need it: it may decide who waits
   // for whom in the window.
-  (void)tracker_.on(event, changes_);
+  const ExitSpan* exit = tracker_.on(event, changes_);
   if (waits_ && (!changes_.empty() || WaitTracker::looks_at(event.payload)))
     waits_->on(event, *this);
   if (stalls_) stalls_->on(event, *this);
-  if (faults_) faults_->on(event, *this);
+  if (faults_) {
+    faults_->on(event, *this);
+    if (exit != nullptr) {
+      waits_->on_exit(*exit);
+      faults_->on_exit(*exit, *this);
+    }
+  }
   if (runs_ && is_of_hosts_kernel(event)) runs_->on(event, changes_);
   return true;
 }

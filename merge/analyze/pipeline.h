@@ -80,7 +80,8 @@ class Pipeline {
   Pipeline(PipelineOptions options, std::vector<SpanSink*> all);
   ~Pipeline();
 
-  // Takes events in order of time. False if the event is after `to`: no further event is needed.
+  // Takes events in order of time. False if no further event is needed: the event is after `to`,
+  // and it is known what the threads did then, or is not found out.
   [[nodiscard]] bool push(const Event& event);
   // Extends the states of the vCPUs to `end` (nullopt: the last event) and passes on what only
   // waited for a further event. Call it once, after the last event.
@@ -170,6 +171,7 @@ class Pipeline {
     return sinks_of_[static_cast<std::size_t>(std::countr_zero(static_cast<std::uint32_t>(one)))];
   }
   [[nodiscard]] bool push_carefully(const Event& event);
+  [[nodiscard]] bool settle(const Event& event);
   [[nodiscard]] bool is_in_window(const Event& event, bool is_event);
   void begin_window();
   void end_window();
@@ -203,6 +205,7 @@ class Pipeline {
     return owners_ = {thread, process_of(thread), is_alone ? thread : worked_for, several};
   }
   void on_waits(const Event& event);
+  void on_new(const Event& event, const NewThread& made);
   void tell_guest_intervals();
   void tell_stalls();
   void tell(const Event& event);

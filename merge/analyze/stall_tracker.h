@@ -133,6 +133,8 @@ class StallTracker {
   // Notes the time of an event that on() need not take.
   void pass(Timestamp at) { end_ = std::max(end_, at); }
   void on(std::span<const StateRun> runs, const Pipeline& pipeline);
+  // Takes the shares of a wait that ended.
+  void on_wait(ThreadId thread, std::span<const WaitShare> shares);
   // `wanted`: the stall with this exit may be reported. The exit must have its intervals.
   void on(const ExitSpan& exit, bool wanted);
   // Returns the vCPUs' stalls of at least that length that were not reported by `now`, which must
@@ -228,7 +230,6 @@ class StallTracker {
   };
 
   void on_guest(const GuestRun& run);
-  void on_wait(ThreadId thread, std::span<const WaitShare> shares);
   void on(const ThreadChange& change);
   Thread* thread_of(ThreadId id);
   void add_piece(Thread& thread, const Piece& piece);

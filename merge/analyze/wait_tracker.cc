@@ -131,6 +131,19 @@ void WaitTracker::run(Thread& thread, const ThreadChange& change, const Pipeline
   }
   ended_ = {change.thread, ended_shares_};
   has_ended_ = true;
+  if (change.at <= end_) [[likely]]
+    return;
+  std::erase_if(ended_shares_, [this](const WaitShare& share) { return share.begin >= end_; });
+  for (WaitShare& share : ended_shares_) share.end = std::min(share.end, end_);
+  ended_.shares = ended_shares_;
+  has_ended_ = std::erase(open_at_end_, change.thread) != 0;
+  counters_.waits -= has_ended_ ? 0 : 1;
+}
+
+void WaitTracker::end_at(Timestamp end) {
+  end_ = end;
+  for (const auto& [id, thread] : threads_.entries())
+    if (thread.state != Thread::State::kRunning) open_at_end_.push_back(id);
 }
 
 std::span<const WaitShare> WaitTracker::open(ThreadId id) const {

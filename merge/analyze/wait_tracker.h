@@ -67,6 +67,10 @@ class WaitTracker {
     begin_ = begin;
     counters_ = {};
   }
+  // Makes the figures end at this time. awaits(): a wait that is open then has not ended; of it,
+  // only the part before `end` is returned.
+  void end_at(Timestamp end);
+  [[nodiscard]] bool awaits() const { return !open_at_end_.empty(); }
   // Clears the results of the last event; call it for events that on() does not take.
   void pass() {
     has_ended_ = false;
@@ -159,8 +163,10 @@ class WaitTracker {
   ThreadTable<Woken> woken_;
   CulpritNames names_;
   WaitCounters counters_;
-  Timestamp begin_;       // the time given to begin_at()
-  std::size_t held_ = 0;  // number of shares held
+  Timestamp begin_;                    // the time given to begin_at()
+  Timestamp end_{~std::uint64_t{0}};   // the time given to end_at()
+  std::vector<ThreadId> open_at_end_;  // the threads that awaits() is for
+  std::size_t held_ = 0;               // number of shares held
   std::vector<WaitShare> of_exit_, halts_, ended_shares_;
   EndedWait ended_;
   std::optional<Waking> woke_;

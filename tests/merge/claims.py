@@ -7,6 +7,9 @@ A claim is a time of a vCPU's waiting that one culprit is charged with. Without 
 culprit's time is at most that of the whole, of the same name or of a finer one: an IPI is also a wake-up by its sender, a
 page one by who brought it, a disk's one by an interrupt, and while a handler runs the thread that it hit is the CPU's. What
 is not known may grow.
+
+Parts that follow each other have, in sum, each vCPU's states of the whole, and who ran while it was ready. A stall that a
+part's end cuts has no cause that the whole stall has not, and a page fault after a begin has the cause that it has in the whole.
 """
 import collections
 import json
@@ -24,6 +27,11 @@ STAMP = re.compile(r" (\d+)\.(\d{9}): ")
 ONE = {"sched_wakeup": "sched_waking"}  # they tell of the same wake-up, one after the other
 HANDLERS = ("softirq", "interrupt", "unknown interrupt")
 PARTS_OF_TIME = 12
+HERE = Path(__file__).resolve().parent
+RECORDINGS = ("../data/vmx/linux-2vcpu", "../data/vmx/demo-2cpus", "../data/svm-2vcpu-lost", "../data/arm64/kvm-arm64-mono", "planted/disk",
+              "planted/lock", "planted/stop", "planted/hog")
+FAULTS = ("planted/pages-copied", "planted/pages-zapped")
+CUTS = 6
 # What is left of a culprit where what told more of it is gone.
 COARSER = [(r"^IPI from (vCPU \d+)(, VM ~?\d+)?$", r"\1\2"), (r"^page \(userfaultfd\) from ", ""), (r"^collapse of pages by ", ""),
            (r"^lock, held by ", "futex of "), (r"^futex of ", ""), (r"^disk$", "interrupt"), (r"^interrupt \d+$", "interrupt"),
@@ -79,6 +87,82 @@ def more_than(whole, less):
             yield f"{table}: {culprit}: {ns} ns, of the whole {most}"
 
 
+def in_json(trapline, command, path, *options):
+    run = subprocess.run([trapline, command, path, "--top", "0", "--format", "json", *options], capture_output=True, check=False)
+    return json.loads(run.stdout)["tables"] if run.stdout else None
+
+
+def option(key, at):
+    return f"--{key}={at // 10**9}.{at % 10**9:09d}"
+
+
+def times(tables, vcpus):
+    """ns by vCPU and state, and by vCPU and culprit of its time ready to run; another vCPU may be known as a thread alone."""
+    sums = collections.Counter()
+    for vcpu in tables["vcpus"]["rows"]:
+        for key, value in vcpu.items():
+            if key.endswith("_ns") and key not in ("start_ns", "end_ns", "time_ns") and value:
+                sums[vcpu["tid"], key] += value
+    for vcpu in tables["steal"]["rows"]:
+        for row in vcpu["by"]["rows"]:
+            sums[vcpu["tid"], row["tid"] if row["tid"] in vcpus else row["culprit"]] += row["ns"]
+    return sums
+
+
+def span(trapline, path):
+    run = subprocess.run([trapline, "report", path, "--format", "json"], capture_output=True, check=True)
+    interval = json.loads(run.stdout)["head"]["interval"]
+    return interval["start_ns"], interval["end_ns"]
+
+
+def causes(stall):
+    return {(cause["cause"], cause["culprit"]) for cause in stall["causes"]["rows"]}
+
+
+def tid_of(culprit):
+    return int(found[1]) if culprit and (found := re.search(r"\(tid (\d+)\)", culprit)) else None
+
+
+def faults_of_part(trapline, path):
+    """Page faults after a begin in the middle that have another cause than in the whole."""
+    causes_of = []
+    begin = None
+    for window in ((), ("from",)):
+        run = subprocess.run([trapline, "export", path, "--format", "jsonl", "--rows", "faults", "-o", "-", *(option(key, begin) for key in window)],
+                             capture_output=True, check=True)
+        rows = [json.loads(line) for line in run.stdout.splitlines()]
+        causes_of.append({(row["start_ns"], row["tid"]): row["cause"] for row in rows})
+        begin = rows[len(rows) // 2]["start_ns"] - 1
+    whole, part = causes_of
+    return [f"{path.name}: a fault: {fault}: {cause}, of the whole {whole[fault]}" for fault, cause in part.items() if whole[fault] != cause]
+
+
+def in_parts(trapline, name, path, begin, end):
+    """What the parts between random cuts have more or less than the whole, and stalls that their ends cut."""
+    wrong, chance, sums = [], random.Random(name), collections.Counter()
+    whole = in_json(trapline, "report", path, "--steal")
+    cuts = sorted(chance.sample(range(begin, end), CUTS)) if whole else []
+    vcpus = {vcpu["tid"] for vcpu in whole["vcpus"]["rows"]} if whole else set()
+    for since, until in zip([None, *cuts], [*cuts, None] if cuts else []):
+        window = [option(key, at) for key, at in (("from", since), ("to", until)) if at is not None]
+        part = in_json(trapline, "report", path, "--steal", *window)
+        sums.update(times(part, vcpus) if part else {})
+    whole = times(whole, vcpus) if cuts else {}
+    for key in sorted(sums | whole, key=str):
+        # Before a thread's first event of KVM, a part does not know that it will run a vCPU.
+        if sums[key] > whole[key] or (sums[key] < whole[key] and key[1] not in ("offline_ns", "not_seen_ns")):
+            wrong.append(f"{name} in {CUTS + 1} parts: {key}: {sums[key]} ns, of the whole {whole[key]}")
+    stalls = in_json(trapline, "stalls", path, "--min", "4ms")
+    stalls = [stall for stall in stalls["stalls"]["rows"] if stall["tid"] in vcpus] if stalls else []
+    for stall in chance.sample(stalls, min(CUTS, len(stalls))):
+        cut = stall["begin_ns"] + stall["ns"] * 2 // 3
+        part = in_json(trapline, "stalls", path, "--min", "1ms", option("to", cut))
+        same = [one for one in part["stalls"]["rows"] if (one["tid"], one["begin_ns"]) == (stall["tid"], stall["begin_ns"])]
+        new = {cause for one in same for cause in causes(one)} - causes(stall)
+        wrong += [f"{name} --to {cut}: a stall: {cause}" for cause in sorted(new, key=str) if tid_of(cause[1]) not in vcpus]
+    return wrong
+
+
 def check(trapline, name, text, folder):
     lines = text.split("\n")
     kind_of = {line: ONE.get(match[1], match[1]) for line in lines if (match := EVENT.search(line))}
@@ -95,12 +179,13 @@ def check(trapline, name, text, folder):
     chance = random.Random(name)
     for _ in range(PARTS_OF_TIME):
         begin, end = sorted(chance.sample(range(min(stamps), max(stamps)), 2))
-        window = [f"--{key}={at // 10**9}.{at % 10**9:09d}" for key, at in (("from", begin), ("to", end))]
+        window = [option("from", begin), option("to", end)]
         less = claims(trapline, text, folder, *window)
         if less is not None:
             tried += 1
             wrong += [f"{name} {' '.join(window)}: {line}" for line in more_than(whole, less)]
-    return tried, wrong
+    (folder / "text.txt").write_text(text, encoding="utf-8")
+    return tried, wrong + in_parts(trapline, name, folder / "text.txt", min(stamps), max(stamps))
 
 
 def main():
@@ -111,6 +196,12 @@ def main():
         for name, text in texts.items():
             some, found = check(trapline, name, text, Path(folder))
             tried, wrong = tried + some, wrong + found
+    for name in () if files else RECORDINGS:
+        path = (HERE / name).with_suffix(".dat")
+        first, last = span(trapline, path)
+        wrong += in_parts(trapline, name, path, first, last)
+    for name in () if files else FAULTS:
+        wrong += faults_of_part(trapline, HERE / name)
     print("\n".join([*wrong, f"{len(texts)} texts, {tried} times without a kind of event or in a part: {len(wrong)} claims that the whole does not have"]))
     sys.exit(bool(wrong))
 

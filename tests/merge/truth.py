@@ -542,6 +542,28 @@ def an_id_that_is_used_again(trace):
     trace.entry(BEGIN + 701 * MS, 0, VCPU)
 
 
+@case(["stalls", "--to", "+10ms", "--min", "1ms"], ["report", "--steal", "--to", "+10ms"],
+      says=["hog (tid 300) ran instead", "hog (tid 300) 5.00 ms"], never=["unknown"])
+def a_wait_that_a_parts_end_cuts(trace):
+    """hog ran instead of the vCPU, before the part's end and after it."""
+    ran_instead(trace, HOG)
+
+
+@case(["report", "--to", "+22ms"], says=["59.1% 0.2% 13.5% 27.3%", "user offline"], never=["40.7%"])
+def a_vcpu_that_ends_after_a_part(trace):
+    """QEMU took the vCPU away 10 ms after it had left its guest for the last time; the part ends before that."""
+    for i in range(3):
+        trace.entry(BEGIN + i * 5 * MS, 0, VCPU)
+        trace.io_exit(BEGIN + i * 5 * MS + 4 * MS)
+        trace.ioctl(BEGIN + i * 5 * MS + 4 * MS + 990 * US, 0, VCPU, KVM_RUN)
+    trace.switch(BEGIN + MS, 1, IDLE, "R", HOG)
+    trace.entry(BEGIN + 15 * MS, 0, VCPU)
+    trace.io_exit(BEGIN + 16 * MS)
+    trace.switch(BEGIN + 25 * MS, 0, VCPU, "X", IDLE)
+    trace.exit(BEGIN + 30 * MS, 1, ("CPU 1/KVM", 201), vcpu=1)
+    trace.entry(BEGIN + 31 * MS, 1, ("CPU 1/KVM", 201), vcpu=1)
+
+
 @case(["explain"], ["report", "--waits"], ["report", "--slower-than", "12ms", "--format", "csv"],
       says=["sh (tid 300) ran instead", "gzip (tid 300) 7.00 ms", ',"sh (tid 300)",'], never=["gzip (tid 300) ran instead", "gzip-300"])
 def a_program_that_executes_another(trace):

@@ -61,6 +61,13 @@ class VcpuStatesTest : public testing::TestWithParam<Detail> {
     EXPECT_EQ(all[0].totals.time_ns(), elapsed(all[0].totals.begin, all[0].totals.end));
     return all[0].totals;
   }
+  // Ends the figures at `at`, in a recording that goes on with these events.
+  VcpuTotals end_before(std::uint64_t at, std::initializer_list<Event> events) {
+    tracker_->end_at(Timestamp(at));
+    for (const Event& event : events) tracker_->settle(event, threads_.on(event));
+    EXPECT_FALSE(tracker_->awaits());
+    return end(at);
+  }
   [[nodiscard]] std::uint64_t part(Part which, std::size_t span = 0) const {
     return spans_.at(span).parts[static_cast<std::size_t>(which)];
   }
@@ -602,6 +609,43 @@ TEST_P(VcpuStatesTest, AnExitThatASwitchBeganBeforeTheFiguresIsNoSpanOfThem) {
   EXPECT_EQ(tracker_->counters().exit_without_entry, 1u);
   EXPECT_EQ(tracker_->counters().entry_without_exit, 1u);
   EXPECT_EQ(end(140).parts, (Parts{20, 0, 10, 0, 0}));
+}
+
+TEST_P(VcpuStatesTest, AThreadThatEndsAfterTheFiguresWasOfflineAtTheirEnd) {
+  play({entry(50), exit(100), to_user(110)});
+  const VcpuTotals totals = end_before(200, {leave(300, SchedSwitch::Left::kDead)});
+  EXPECT_EQ(totals.offline_ns, 100u);
+  EXPECT_EQ(totals.parts, (Parts{0, 0, 0, 0, 0}));
+  EXPECT_EQ(totals.open, State::kOffline);
+  EXPECT_EQ(totals.exits, 1u);
+  EXPECT_EQ(tracker_->counters().exits_stopped, 0u);
+  EXPECT_EQ(tracker_->counters().exit_without_entry, 1u);
+}
+
+TEST_P(VcpuStatesTest, AHaltThatEndsAfterTheFiguresWasOneAtTheirEnd) {
+  play({entry(50), exit(100, kSvmNpf), switch_out(110, false)});
+  const VcpuTotals totals = end_before(
+      200, {wake(250), switch_in(260), halt_ended(270, 160, true), entry(280), exit(290)});
+  EXPECT_EQ(totals.parts, (Parts{10, 0, 0, 0, 90}));
+  EXPECT_EQ(totals.open, State::kHalted);
+}
+
+TEST_P(VcpuStatesTest, WhatBeginsAfterTheFiguresIsInNone) {
+  play({entry(50), exit(100)});
+  const VcpuTotals totals = end_before(200, {entry(300), exit(400), entry(410), exit(420)});
+  EXPECT_EQ(totals.parts, (Parts{100, 0, 0, 0, 0}));
+  EXPECT_EQ(totals.guest_ns, 50u);
+  EXPECT_EQ(totals.open, State::kKernel);
+  EXPECT_EQ(totals.open_ns, 100u);
+  EXPECT_EQ(tracker_->counters().exits, 1u);
+  EXPECT_THAT(spans_, IsEmpty());
+}
+
+TEST_P(VcpuStatesTest, ARunOfTheGuestThatDoesNotFitAfterTheFiguresIsNotSeen) {
+  play({entry(50)});
+  const VcpuTotals totals = end_before(200, {switch_out(300, false)});
+  EXPECT_EQ(totals.guest_ns, 0u);
+  EXPECT_EQ(totals.not_seen_ns, 150u);
 }
 
 TEST_P(VcpuStatesTest, AStateThatBeginsWithTheRecordingsEndIsNoRun) {

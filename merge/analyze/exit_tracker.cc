@@ -51,8 +51,7 @@ void ExitTracker::close_for_loss(Thread& thread) {
 }
 
 // Two threads without a known process that have the same number are of two VMs.
-void ExitTracker::set_vcpu(Thread& thread, std::int32_t vcpu) {
-  if (vcpu == kNoVcpu || thread.totals.vcpu == vcpu) return;
+void ExitTracker::learn_vcpu(Thread& thread, std::int32_t vcpu) {
   thread.totals.vcpu = vcpu;
   const auto unknown = [this](ThreadId id) {
     return processes_ != nullptr && !processes_->knows(id);

@@ -389,7 +389,11 @@ class ExitTracker {
   void end_guest_run(Thread& thread, Timestamp at);
   static void name_device(Thread& thread);
   static void name_mmio(ExitSpan& span);
-  void set_vcpu(Thread& thread, std::int32_t vcpu);
+  void set_vcpu(Thread& thread, std::int32_t vcpu) {
+    if (vcpu != kNoVcpu && thread.totals.vcpu != vcpu) [[unlikely]]
+      learn_vcpu(thread, vcpu);
+  }
+  void learn_vcpu(Thread& thread, std::int32_t vcpu);
   void has_started(Thread& thread, Timestamp at);
   static OpenExit open_exit(ThreadId thread, const Thread& state);
   Thread* new_thread(const Event& event);

@@ -767,7 +767,7 @@ void ExitTracker::fold(Thread& thread, std::optional<State> as) {
   thread.intervals.clear();
 }
 
-// Ends an exit that is not a span, as one that the figures do not cover completely: its time counts.
+// Ends an exit that is not a span, as one that the figures do not cover wholly: its time counts.
 void ExitTracker::fold_cut(Thread& thread) {
   if (is_all_halted(thread)) recut(thread, thread.span.start, thread.mark, State::kHalted);
   (void)leave_unended(thread);

@@ -183,7 +183,7 @@ void Pipeline::end_window() {
   if (waits_) waits_->end_at(to_);
 }
 
-// Takes an event after the window. What a thread was doing at the window's end shows when that ends:
+// Takes an event after the window. A thread's state at the window's end shows when that ends:
 // a vCPU whose thread ends was offline, and what wakes a thread is the culprit of its sleep. The
 // event is in no figure. What lasts longer than kLongest, or until a loss, stays open.
 bool Pipeline::settle(const Event& event) {
@@ -447,7 +447,7 @@ void Pipeline::on_vhost(const Event& event, ThreadId process) {
 
 void Pipeline::on_waits(const Event& event) {
   waits_->on(event, *this);
-  if (waits_->woke())
+  if (waits_->woke() && !cut_)
     for (SpanSink* sink : sinks(SpanClass::kDeeds)) sink->event(event, *this);
   const EndedWait* ended = waits_->ended();
   if (ended == nullptr) return;

@@ -88,7 +88,7 @@ void WaitTracker::doubt_handler(Thread& thread) const {
   }
 }
 
-// Returns the id of the thread with its name at that time. A vCPU's name is its VM's and its number.
+// Returns the id of the thread with its name at that time. A vCPU is named by its VM and number.
 ThreadId WaitTracker::named(ThreadId thread, Timestamp at, const Pipeline& pipeline) {
   if (pipeline.vcpu(thread) && !pipeline.processes().is_of_several(thread)) return thread;
   const Threads& threads = pipeline.threads();

@@ -638,8 +638,8 @@ void AdviceSink::find_line(Found& found, const HostThread& loop) const {
   const std::uint64_t line = most->first / 2;
   const bool raises = lines.contains(2 * line + 1);
   if (raises && std::ranges::find(kTimerLines, line) == kTimerLines.end()) return;
-  // A part of the recording does not show that the line is never raised, nor some vCPUs of a VM what
-  // all its exits to QEMU cost.
+  // A part of the recording does not show that the line is never raised, nor some vCPUs of a VM
+  // what all its exits to QEMU cost.
   const auto is_left_out = [&](const VcpuThread& vcpu) {
     return found.names.vcpus.vm_id(vcpu.thread) == loop.vm->id() &&
            !found.names.pipeline.counts(vcpu.thread);

@@ -16,8 +16,8 @@
 
 namespace trapline::record {
 
-// The counts of a cpu.stat: nr_throttled, and throttled_usec (v2) or throttled_time (v1) in ns; 0 if
-// the cgroup's cpu controller is off. usage_usec: v2. Parsing returns nullopt if there is none.
+// The counts of a cpu.stat: nr_throttled, and throttled_usec (v2) or throttled_time (v1) in ns; 0
+// if the cgroup's cpu controller is off. usage_usec: v2. Parsing returns nullopt if there is none.
 struct CpuStat {
   std::uint64_t times = 0, ns = 0;
   std::optional<std::uint64_t> usage_usec;

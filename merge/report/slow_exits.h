@@ -19,7 +19,7 @@ struct KeptExit : ExitSpan {
   LargestCulprit preempted;  // what ran longest while the vCPU was ready to run
 };
 
-// One exit in words. Of preempted time, `preempted_by` is its culprit, `preempted` a clause with it.
+// One exit in words. `preempted_by` is the culprit of preempted time, `preempted` a clause with it.
 struct ExitRow {
   ExitSpan span;
   std::string vcpu, function, reason, detail, device, preempted_by, preempted;

@@ -17,7 +17,7 @@ const kWithWaits = new Set(["total", "mean", "p50", "p90", "p99", "max"]); // co
 
 // The columns by which rows can be sorted: the name in the address, the title and the value.
 export const kColumns: [id: string, title: string, of: (row: Group) => number | string | null][] = [
-  ["key", "", (row) => row.key], ["count", "Exits", (row) => row.count], ["total", "Total", (row) => row.total_ns], ["share", "Share", cost], ["mean", "Mean", (row) => row.mean_ns],
+  ["key", "", (row) => row.key], ["count", "Exits", (row) => row.count], ["total", "Total", (row) => row.total_ns], ["share", "Share", (row) => (row.mean_ns === null && cost(row) === 0 ? null : cost(row))], ["mean", "Mean", (row) => row.mean_ns],
   ["p50", "p50", (row) => row.p50_ns], ["p90", "p90", (row) => row.p90_ns], ["p99", "p99", (row) => row.p99_ns], ["max", "Max", (row) => row.max_ns],
 ];
 

@@ -679,6 +679,7 @@ const cases = {
         const first = Math.min(...vcpus.flatMap(({ shares: { offline: _, paused: __, ...ran } }) => Object.values(ran).map((list) => list.findIndex((ns) => ns > 0)).filter((bin) => bin >= 0)));
         const shown = duration_ns - time.origin - first * time.bin_ns;
         assert.match(await page.locator("#before").textContent(), /^The first [\d.]+ s, before a guest first ran, are folded away/);
+        await page.locator("#all-time").click();
         for (const state of ["guest", "kernel", "user", "preempted", "halted"]) {
           const share = vcpus[0].shares[state].reduce((a, b) => a + b, 0) / shown;
           const part = await painted(page, "#shares .strip", state);

@@ -17,7 +17,7 @@ struct Capabilities {
   bool run_ioctl = false;  // sys_enter_ioctl with KVM_RUN
   bool reload = false;     // kvm_fpu load, kvm_get_timer_map, kvm_timer_restore_state
   bool sched_switch = false;
-  // The recording cannot show whether sched_switch was enabled from the beginning.
+  // sched_switch was enabled after other events, or the recording cannot show that it was not.
   bool late_switches = false;
   bool wakeups = false;  // sched_waking or sched_wakeup
   bool markers = false;

@@ -793,8 +793,7 @@ Advice AdviceSink::advice(const Naming& names) const {
   finding.push_back(fmt::format(
       "The {} busy for {}: the guest ran for {} of it, {}{}, and {}.",
       vcpus == 1 ? "vCPU was" : "vCPUs were", ns_text(found.busy),
-      percent_text(busy.guest_ns, found.busy),
-      exits_cost(model, busy, at_least, names.pipeline.exits().saw_halts()),
+      percent_text(busy.guest_ns, found.busy), exits_cost(model, busy, at_least),
       percent_text(busy.exit_ns, found.busy),
       model.sched_switch && (model.wakeups || busy.not_run_ns != 0)
           ? fmt::format("for {}{} {} waited for a CPU",

@@ -347,7 +347,7 @@ class ExitPicker : public SpanSink {
       for (const CpuQuota* quota : quotas) explanation.quotas.push_back(quota_sentence(*quota));
       if (!names.processes.quotas().knows(exit_.thread))
         explanation.quotas.emplace_back(
-            "Whether a CPU quota stopped it was not recorded (trapline record keeps cpu.stat).");
+            "Whether a CPU quota stopped it was not recorded (trapline record does).");
     }
     const Cause* cause = cause_of(part, most.culprit, around);
     if (cause == nullptr) return;

@@ -277,13 +277,11 @@ bool costs_at_least(const ExitTracker& exits) {
   return !exits.saw_halts() || exits.saw_whole_halts();
 }
 
-std::string exits_cost(const ExitModel& model, const Overhead& overhead, bool at_least,
-                       bool saw_halts) {
-  const std::string_view least = at_least ? "at least " : "";
+std::string_view exits_cost(const ExitModel& model, const Overhead& overhead, bool at_least) {
   if (model.sched_switch && (model.wakeups || overhead.blocked_ns == 0))
-    return fmt::format("exits cost {}", least);
-  return fmt::format("exits, with unrecorded waits for a CPU{}, took {}",
-                     saw_halts ? " outside halts" : "", least);
+    return at_least ? "exits cost at least " : "exits cost ";
+  return at_least ? "exits, with unrecorded waits for a CPU, took at least "
+                  : "exits cost at most ";
 }
 
 std::string losses_note(const Timeline& timeline) {

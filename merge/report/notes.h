@@ -41,10 +41,10 @@ void note_declarations(const Input& input, const Names& names, std::vector<std::
 // that idles without a halt does so in its own time, and a halt that is not divided contains part
 // of the cost.
 [[nodiscard]] bool costs_at_least(const ExitTracker& exits);
-// Returns the words before the part of the busy time that exits cost: they contain the waits for a
-// CPU that were not recorded, and what they cost without these is not known.
-[[nodiscard]] std::string exits_cost(const ExitModel& model, const Overhead& overhead,
-                                     bool at_least, bool saw_halts);
+// Returns the words before the part of the busy time that exits cost. Waits for a CPU that were not
+// recorded are in it: where all halts are known it is the most that exits alone cost.
+[[nodiscard]] std::string_view exits_cost(const ExitModel& model, const Overhead& overhead,
+                                          bool at_least);
 
 // Returns losses_note() for all sources of the timeline, as far as they were read; empty: nothing
 // was lost.

@@ -404,7 +404,7 @@ std::string finding_text(const ReportData& report) {
   const std::string_view least = report.costs_at_least ? "at least " : "";
   text += fmt::format(". Of the busy time the guest ran {}; {}{}",
                       percent_text(overhead.guest_ns, busy),
-                      exits_cost(report.model, overhead, report.costs_at_least, report.saw_halts),
+                      exits_cost(report.model, overhead, report.costs_at_least),
                       percent_text(overhead.exit_ns, busy));
   text += costliest_text(report);
   if (!report.knows(State::kUser))

@@ -173,7 +173,7 @@ def check(trapline, recording):
             whole = overhead["guest_ns"] + overhead["exit_ns"] + (overhead["not_run_ns"] or 0)
         for row in data["groups"]["rows"]:
             row["key"] = {"device": "no device"}.get(by, "not known") if row["key"] == "-" else row["key"]
-        said = re.search(r"(?:exits cost|took) (?:at least )?<?[0-9.]+% \((.*?) alone: (?:at least )?<?([0-9.]+)%\);", text.replace("\n", " "))
+        said = re.search(r"(?:exits cost|took) (?:at (?:least|most) )?<?[0-9.]+% \((.*?) alone: (?:at least )?<?([0-9.]+)%\);", text.replace("\n", " "))
         if overhead and said:
             most = max(data["groups"]["rows"], key=cost)
             expect(said[1] == most["key"] and abs(float(said[2]) - 100 * cost(most) / max(1, whole)) <= 0.0501,

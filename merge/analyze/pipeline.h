@@ -132,9 +132,11 @@ class Pipeline {
   [[nodiscard]] const PlacementCheck& placement() const { return placement_; }
   // Returns whether the event is from a kernel of the host, not from its programs.
   [[nodiscard]] bool is_of_hosts_kernel(const Event& event) const {
-    const bool known = event.source < options_.roles.size();
-    return !is_guest(event.machine) &&
-           (!known || options_.roles[event.source] == Role::kHostKernel);
+    return !is_guest(event.machine) && is_hosts_kernel(event.source);
+  }
+  // Returns whether the source records a kernel of the host.
+  [[nodiscard]] bool is_hosts_kernel(std::size_t source) const {
+    return source >= options_.roles.size() || options_.roles[source] == Role::kHostKernel;
   }
   [[nodiscard]] bool has_guest_records() const { return has_guest_; }
   [[nodiscard]] bool counts_all() const { return !options_.threads; }

@@ -671,11 +671,8 @@ void AdviceSink::find_of_host(Found& found) const {
   const Pipeline& pipeline = names.pipeline;
   if (!pipeline.exits().model().sched_switch) return;
   // Lost events of the host may have taken more: nothing is "at most" then, or "never".
-  for (std::size_t i = 0; i < names.timeline.size(); ++i) {
-    Event of;
-    of.source = static_cast<std::uint16_t>(i);
-    if (pipeline.is_of_hosts_kernel(of) && names.timeline.source(i).counters().gaps != 0) return;
-  }
+  for (std::size_t i = 0; i < names.timeline.size(); ++i)
+    if (pipeline.is_hosts_kernel(i) && names.timeline.source(i).counters().gaps != 0) return;
   const RecordedInterval interval = recorded_interval(names.timeline, pipeline);
   found.whole = elapsed(interval.begin, interval.end);
   struct OfVm {

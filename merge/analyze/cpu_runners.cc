@@ -15,6 +15,8 @@ ProvenCulprit CpuRunners::culprit_of(const Run& run, std::uint32_t cpu, const Wa
   if (run.kind != CulpritKind::kThread || run.thread != ThreadId{}) return culprit;
   if (!unseen_.empty()) [[unlikely]]
     return ProvenCulprit(Missing::kCpu);
+  if (run.chosen >= wait.queued && !moves_ && cpus_.size() > 1)
+    return ProvenCulprit(Missing::kMigrations);  // the thread may have waited for another CPU
   return culprit.as(run.chosen >= wait.queued ? CulpritKind::kNotAllowed
                     : wait.woken && elapsed(wait.begin, wait.end) <= kLongestWakeUp
                         ? CulpritKind::kIdle

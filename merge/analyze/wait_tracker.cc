@@ -171,6 +171,7 @@ void WaitTracker::on(const ThreadChange& change, const Pipeline& pipeline) {
       if (thread != nullptr) on_wakeup(*thread, change);
       break;
     case ThreadChange::Kind::kMoves:
+      runners_.on_move();
       if (thread != nullptr) on_migration(*thread, change);
       break;
     case ThreadChange::Kind::kLost:

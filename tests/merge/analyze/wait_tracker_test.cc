@@ -19,6 +19,15 @@ TEST_F(WaitTrackerTest, ACpuThatGoesIdleWithTheThreadInItsQueueMayNotRunIt) {
   EXPECT_THAT(shares_, ElementsAre("not allowed 100"));
 }
 
+// It may have been moved to another CPU's queue and back.
+TEST_F(WaitTrackerTest, WithoutMovesAnIdleCpuOfSeveralProvesNothing) {
+  Pipeline without_moves(PipelineOptions(), {&sink_});
+  for (const Event& event : {exit(100), sched(150, ThreadId{7}, ThreadId{8}, true, 1),
+                             sched(200, kVcpu0, kIdle), sched(300, kIdle, kVcpu0), entry(400)})
+    ASSERT_TRUE(without_moves.push(event));
+  EXPECT_THAT(shares_, ElementsAre("unknown 3 100"));
+}
+
 TEST_F(WaitTrackerTest, ThreadsThatRunBetweenDidNotKeepItFromRunning) {
   play({exit(100), sched(200, kVcpu0, ThreadId{7}), sched(210, ThreadId{7}, kIdle),
         sched(250, kIdle, ThreadId{8}), sched(260, ThreadId{8}, kIdle),

@@ -298,10 +298,14 @@ bool Pipeline::push_carefully(const Event& event) {
   if (in_window) {
     if (is_event) note_interval(event.at);
     on_host(event, changes_);
-    if (const auto* lost = std::get_if<Lost>(&event.payload))
-      for (SpanSink* sink : sinks(SpanClass::kLosses)) sink->lost(event, *lost, *this);
-    return true;
   }
+  // A loss that began before the window may hide events in it.
+  if (const auto* lost = std::get_if<Lost>(&event.payload); lost != nullptr && lost->to > from_) {
+    Lost inside = *lost;
+    inside.from = std::max(lost->from, from_);
+    for (SpanSink* sink : sinks(SpanClass::kLosses)) sink->lost(event, inside, *this);
+  }
+  if (in_window) return true;
   // An event before the window is in no figure, but the trackers need it: it may decide who waits
   // for whom in the window.
   const ExitSpan* exit = tracker_.on(event, changes_);

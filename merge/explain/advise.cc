@@ -193,7 +193,8 @@ Result<Advice> run_advise(const PassOptions& what, bool no_quota, const Progress
   Advice advice = sink.advice(pass->naming());
   advice.begun = begin_report("advise", *pass);
   if (!pass->pipeline().exits().saw_halts())
-    advice.begun.notes.push_back(no_halt_note(pass->pipeline().is_window()));
+    advice.begun.notes.push_back(
+        no_halt_note(pass->pipeline().is_window(), !losses_note(pass->timeline()).empty()));
   if (const std::string losses = losses_note(pass->timeline()); !losses.empty())
     advice.begun.notes.push_back(losses);
   return advice;

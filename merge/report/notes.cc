@@ -202,7 +202,7 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
     notes.push_back(fmt::format("{} was not recorded: exits have no end; record {} as well",
                                 events::kvm_entry.name, events::kvm_entry.full_name));
   else if (report.knows(State::kGuest) && !report.vcpus.empty() && !report.saw_halts)
-    notes.push_back(no_halt_note(report.is_window));
+    notes.push_back(no_halt_note(report.is_window, report.counters.gaps != 0));
   if (report.switches_from)
     notes.push_back(late_switches_note(*report.switches_from, report.cycles));
   if (report.isa == kIsaArm64 && report.durations())
@@ -266,11 +266,12 @@ std::string not_recorded_text(const ReportData& report) {
                      report.is_window ? "this part of the recording" : "the recording", names);
 }
 
-std::string no_halt_note(bool is_window) {
+std::string no_halt_note(bool is_window, bool has_losses) {
   return fmt::format(
-      "no halt {}: the guest was always busy, or it idled without an exit (idle=poll, QEMU's "
+      "no halt {}: the guest was always busy{}, or it idled without an exit (idle=poll, QEMU's "
       "cpu-pm=on); if it idled, the exits' share of its busy time is higher than shown",
-      is_window ? "lies in this part of the recording" : "was recorded");
+      is_window ? "lies in this part of the recording" : "was recorded",
+      has_losses ? ", its halts were lost" : "");
 }
 
 bool costs_at_least(const ExitTracker& exits) {

@@ -35,7 +35,7 @@ void note_declarations(const Input& input, const Names& names, std::vector<std::
 [[nodiscard]] std::string not_recorded_text(const ReportData& report);
 
 // Returns the note that no halt was seen in the recording or, if `is_window`, in the selected part.
-[[nodiscard]] std::string no_halt_note(bool is_window);
+[[nodiscard]] std::string no_halt_note(bool is_window, bool has_losses);
 
 // Returns whether the cost of exits, as a share of the busy time, is only a lower limit: a guest
 // that idles without a halt does so in its own time, and a halt that is not divided contains part

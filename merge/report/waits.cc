@@ -245,12 +245,13 @@ Paragraph stolen_text(const StealRow& row, const ReportData& report) {
   if (row.by.rows.empty())
     return {.text = name_of(row) + ": nothing was stolen from it, as far as was recorded."};
   const std::uint64_t interval = report.end_ns - report.start_ns;
-  return {.text = fmt::format(
-              "{}: for {}{} of {} ({}), in {} waits, it was runnable and did not run.",
-              name_of(row), report.counters.gaps == 0 ? "" : "at least ",
-              duration_text(row.by.total_ns, report.cycles), duration_text(interval, report.cycles),
-              percent_text(row.by.total_ns, interval), grouped(row.waits)),
-          .figures = true};
+  return {
+      .text = fmt::format(
+          "{}: for {}{} of {} ({}), in {} wait{}, it was runnable and did not run.", name_of(row),
+          report.counters.gaps == 0 ? "" : "at least ",
+          duration_text(row.by.total_ns, report.cycles), duration_text(interval, report.cycles),
+          percent_text(row.by.total_ns, interval), grouped(row.waits), row.waits == 1 ? "" : "s"),
+      .figures = true};
 }
 
 std::vector<Table> StealTable::tables(const ReportData& report, const Naming& names) const {

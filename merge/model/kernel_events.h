@@ -364,31 +364,31 @@ static_assert([] {
 
 // The events that code or messages name. A name without a row does not compile.
 consteval const KernelEvent& row(std::string_view full_name) { return *find(full_name); }
-inline constexpr const KernelEvent
-    &funcgraph_entry = row("ftrace:funcgraph_entry"),
-    &funcgraph_exit = row("ftrace:funcgraph_exit"),
-    &hrtimer_expire_entry = row("timer:hrtimer_expire_entry"),
-    &hrtimer_expire_exit = row("timer:hrtimer_expire_exit"),
-    &irq_handler_entry = row("irq:irq_handler_entry"),
-    &irq_handler_exit = row("irq:irq_handler_exit"),
-    &kvm_apicv_accept_irq = row("kvm:kvm_apicv_accept_irq"), &kvm_entry = row("kvm:kvm_entry"),
-    &kvm_exit = row("kvm:kvm_exit"), &kvm_fpu = row("kvm:kvm_fpu"),
-    &kvm_get_timer_map = row("kvm:kvm_get_timer_map"),
-    &kvm_guest_fault = row("kvm:kvm_guest_fault"), &kvm_mmio = row("kvm:kvm_mmio"),
-    &kvm_msr = row("kvm:kvm_msr"), &kvm_page_fault = row("kvm:kvm_page_fault"),
-    &kvm_pio = row("kvm:kvm_pio"), &kvm_set_irq = row("kvm:kvm_set_irq"),
-    &kvm_tdp_mmu_spte_changed = row("kvmmmu:kvm_tdp_mmu_spte_changed"),
-    &kvm_userspace_exit = row("kvm:kvm_userspace_exit"),
-    &kvm_vcpu_wakeup = row("kvm:kvm_vcpu_wakeup"),
-    &kvm_write_tsc_offset = row("kvm:kvm_write_tsc_offset"),
-    &mm_filemap_add_to_page_cache = row("filemap:mm_filemap_add_to_page_cache"),
-    &mm_page_alloc = row("kmem:mm_page_alloc"), &print = row("ftrace:print"),
-    &sched_migrate_task = row("sched:sched_migrate_task"),
-    &sched_switch = row("sched:sched_switch"), &sched_wakeup = row("sched:sched_wakeup"),
-    &sched_waking = row("sched:sched_waking"), &softirq_entry = row("irq:softirq_entry"),
-    &softirq_exit = row("irq:softirq_exit"), &sys_enter_futex = row("syscalls:sys_enter_futex"),
-    &sys_enter_ioctl = row("syscalls:sys_enter_ioctl"),
-    &sys_exit_futex = row("syscalls:sys_exit_futex"), &task_newtask = row("task:task_newtask");
+inline constexpr const KernelEvent &
+    funcgraph_entry = row("ftrace:funcgraph_entry"),
+   &funcgraph_exit = row("ftrace:funcgraph_exit"),
+   &hrtimer_expire_entry = row("timer:hrtimer_expire_entry"),
+   &hrtimer_expire_exit = row("timer:hrtimer_expire_exit"),
+   &irq_handler_entry = row("irq:irq_handler_entry"),
+   &irq_handler_exit = row("irq:irq_handler_exit"),
+   &kvm_apicv_accept_irq = row("kvm:kvm_apicv_accept_irq"), &kvm_entry = row("kvm:kvm_entry"),
+   &kvm_exit = row("kvm:kvm_exit"), &kvm_fpu = row("kvm:kvm_fpu"),
+   &kvm_get_timer_map = row("kvm:kvm_get_timer_map"), &kvm_guest_fault = row("kvm:kvm_guest_fault"),
+   &kvm_mmio = row("kvm:kvm_mmio"), &kvm_msr = row("kvm:kvm_msr"),
+   &kvm_nested_vmexit = row("kvm:kvm_nested_vmexit"), &kvm_page_fault = row("kvm:kvm_page_fault"),
+   &kvm_pio = row("kvm:kvm_pio"), &kvm_set_irq = row("kvm:kvm_set_irq"),
+   &kvm_tdp_mmu_spte_changed = row("kvmmmu:kvm_tdp_mmu_spte_changed"),
+   &kvm_userspace_exit = row("kvm:kvm_userspace_exit"),
+   &kvm_vcpu_wakeup = row("kvm:kvm_vcpu_wakeup"),
+   &kvm_write_tsc_offset = row("kvm:kvm_write_tsc_offset"),
+   &mm_filemap_add_to_page_cache = row("filemap:mm_filemap_add_to_page_cache"),
+   &mm_page_alloc = row("kmem:mm_page_alloc"), &print = row("ftrace:print"),
+   &sched_migrate_task = row("sched:sched_migrate_task"), &sched_switch = row("sched:sched_switch"),
+   &sched_wakeup = row("sched:sched_wakeup"), &sched_waking = row("sched:sched_waking"),
+   &softirq_entry = row("irq:softirq_entry"), &softirq_exit = row("irq:softirq_exit"),
+   &sys_enter_futex = row("syscalls:sys_enter_futex"),
+   &sys_enter_ioctl = row("syscalls:sys_enter_ioctl"),
+   &sys_exit_futex = row("syscalls:sys_exit_futex"), &task_newtask = row("task:task_newtask");
 
 }  // namespace events
 

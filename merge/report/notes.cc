@@ -101,8 +101,8 @@ std::string late_switches_note(Timestamp from, bool cycles) {
 constexpr std::string_view kCyclesNote =
     "times are cycles of the TSC: the recording does not tell its frequency; give --tsc-khz";
 
-constexpr std::string_view kUserTooLong =
-    "user is {}too long: it ends with {}, since {} was not recorded (trapline record does)";
+constexpr std::string_view kUserEnds =
+    "user ends with {}, so {} is in it: {} was not recorded (trapline record does)";
 
 // Returns notes on how the model divides times.
 std::vector<std::string> notes_of(const ExitModel& model) {
@@ -119,10 +119,12 @@ std::vector<std::string> notes_of(const ExitModel& model) {
                                       model.from_vmm ? "kvm_vcpu_ioctl of the VMM" : ioctl));
   }
   if (model.durations() && model.user_end == UserEnd::kReload && model.userspace_exits) {
-    notes.push_back(fmt::format(kUserTooLong, "a little ", "KVM's next event", ioctl));
+    notes.push_back(
+        fmt::format(kUserEnds, "KVM's next event", "the call that returns to KVM", ioctl));
   }
   if (model.user_end == UserEnd::kEntry && model.userspace_exits)
-    notes.push_back(fmt::format(kUserTooLong, "", events::kvm_entry.name, ioctl));
+    notes.push_back(
+        fmt::format(kUserEnds, events::kvm_entry.name, "what KVM does before it", ioctl));
   if (!model.userspace_exits) {
     notes.push_back(fmt::format("{} was not recorded: user time is in \"{}\"",
                                 events::kvm_userspace_exit.name, kKernelOrUser));
@@ -210,6 +212,16 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
         "IRQ is what KVM does after the host's interrupt handler; the handler's time is in guest, "
         "since an arm64 host runs it before {} (record --irq records it, timeline shows it)",
         events::kvm_exit.name));
+  const auto has = [](std::string_view text, std::string_view word) {
+    return text.find(word) != text.npos;
+  };
+  if (has(report.by, "nested") && std::ranges::none_of(report.rows, [&](const GroupRow& row) {
+        return has(row.key, "nested guest");
+      }))
+    notes.push_back(
+        fmt::format("no {} was recorded: exits of a guest's own guests, if it has any, are under "
+                    "\"guest\"",
+                    events::kvm_nested_vmexit.full_name));
   note_details(report, notes);
   note_hidden(report, notes);
   if (report.wait_counters && report.wait_counters->cpu_assumed != 0) {

@@ -191,6 +191,8 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
     return;
   } else {
     saw_exits_in_a_row_ |= thread->phase == Thread::Phase::kExit;
+    // Its entry was not recorded, so it is not known since when it was in the guest.
+    if (thread->phase == Thread::Phase::kOffline) thread->phase = Thread::Phase::kUnknown;
     end_unended(*thread, event.at);
     begin(*thread, event);
   }
@@ -936,8 +938,16 @@ void ExitTracker::close(Timestamp end, bool cut) {
 }
 
 void ExitTracker::on_new_thread(const Event& event, const NewThread& made) {
-  if (threads_.find(made.child) != nullptr) return;
-  if (Timestamp* created = created_.get(made.child, kMostThreads)) *created = event.at;
+  Thread* earlier = threads_.find(made.child);
+  if (earlier == nullptr) {
+    if (Timestamp* created = created_.get(made.child, kMostThreads)) *created = event.at;
+  } else if (earlier->phase != Thread::Phase::kGone && earlier->phase != Thread::Phase::kEnded) {
+    // The earlier thread with this id ended at an unknown time.
+    forget(*earlier, event.at);
+    if (leave_unended(*earlier)) ++counters_.exits_stopped;
+    earlier->totals.end = earlier->mark;
+    earlier->phase = Thread::Phase::kGone;
+  }
 }
 
 void ExitTracker::on(const Event& event, const ThreadChange& change) {

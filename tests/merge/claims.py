@@ -6,7 +6,8 @@
 A claim is a time of a vCPU's waiting that one culprit is charged with. Without events of one kind, or in a part, each
 culprit's time is at most that of the whole, of the same name or of a finer one: an IPI is also a wake-up by its sender, a
 page one by who brought it, a disk's one by an interrupt, and while a handler runs the thread that it hit is the CPU's. What
-is not known may grow.
+is not known may grow. Without events of one kind each vCPU's time in a state is at most that of the whole in this state, and
+in those that only these events tell from it (JOINED); in a part it is at most that of the whole.
 
 Parts that follow each other have, in sum, each vCPU's states of the whole, and who ran while it was ready. A stall that a
 part's end cuts has no cause that the whole stall has not, and a page fault after a begin has the cause that it has in the whole.
@@ -32,6 +33,19 @@ RECORDINGS = ("../data/vmx/linux-2vcpu", "../data/vmx/demo-2cpus", "../data/svm-
               "planted/lock", "planted/stop", "planted/hog")
 FAULTS = ("planted/pages-copied", "planted/pages-zapped")
 CUTS = 6
+STATES = ("guest", "kernel", "user", "preempted", "blocked", "halted", "paused", "offline")
+OFF_CPU = {"preempted", "blocked", "halted", "paused", "offline", "not_seen"}
+# Without the event, the states that time of the others may be in. not_seen: until the first sched_switch; an exit that no
+# kvm_entry ends is open.
+JOINED = {
+    "sched_switch": {"guest": OFF_CPU, "kernel": OFF_CPU, "user": OFF_CPU, "halted": {*OFF_CPU, "kernel"}},
+    "sched_waking": {"blocked": {"preempted"}, "halted": {"preempted"}},
+    "kvm_userspace_exit": {"kernel": {"user"}},
+    "sys_enter_ioctl": {"user": {"kernel"}},
+    "kvm_vcpu_wakeup": {"blocked": {"halted"}},
+    "kvm_entry": {"kernel": {"guest", "user", "not_seen"}, "blocked": {"guest", "halted"}},
+    "kvm_exit": {"user": {"guest", "kernel"}},
+}
 # What is left of a culprit where what told more of it is gone.
 COARSER = [(r"^IPI from (vCPU \d+)(, VM ~?\d+)?$", r"\1\2"), (r"^page \(userfaultfd\) from ", ""), (r"^collapse of pages by ", ""),
            (r"^lock, held by ", "futex of "), (r"^futex of ", ""), (r"^disk$", "interrupt"), (r"^interrupt \d+$", "interrupt"),
@@ -50,14 +64,15 @@ def names(culprit):
 
 
 def claims(trapline, text, folder, *window):
-    """ns by (table, culprit); nothing where the text is refused."""
+    """ns by (table, culprit), and by thread and state; nothing where the text is refused."""
     path = folder / "text.txt"
     path.write_text(text, encoding="utf-8")
     run = subprocess.run([trapline, "report", path, "--waits", "--steal", "--top", "0", "--format", "json", *window],
                          capture_output=True, check=False)
     if run.returncode:
         return None
-    tables = json.loads(run.stdout)["tables"]
+    report = json.loads(run.stdout)
+    tables = report["tables"]
     sums = collections.Counter()
     for part in ("preempted", "blocked", "halted"):
         # Without what tells a halt from another sleep it is one.
@@ -66,7 +81,19 @@ def claims(trapline, text, folder, *window):
     for vcpu in tables["steal"]["rows"]:
         for row in vcpu["by"]["rows"]:
             sums["ready", row["culprit"]] += row["ns"]
-    return sums
+    states = {vcpu["tid"]: {state: vcpu[f"{state}_ns"] or 0 for state in (*STATES, "not_seen")} for vcpu in tables["vcpus"]["rows"]}
+    for vcpu in tables["vcpus"]["rows"]:
+        states[vcpu["tid"]]["not_seen"] += report["head"]["interval"]["end_ns"] - vcpu["end_ns"]  # after the thread's end
+    return sums, states
+
+
+def more_in_states(whole, less, joined):
+    """Times in states of `less` that `whole` does not have."""
+    for tid, times_of in less.items():
+        for state in STATES:
+            most = sum(whole.get(tid, {}).get(one, 0) for one in {state, *joined.get(state, ())})
+            if times_of[state] > most:
+                yield f"thread {tid}: {state}: {times_of[state]} ns, of the whole {most}"
 
 
 def more_than(whole, less):
@@ -175,7 +202,8 @@ def check(trapline, name, text, folder):
         less = claims(trapline, "\n".join(line for line in lines if kind_of.get(line) != kind), folder)
         if less is not None:
             tried += 1
-            wrong += [f"{name} without {kind}: {line}" for line in more_than(whole, less)]
+            found = [*more_than(whole[0], less[0]), *more_in_states(whole[1], less[1], JOINED.get(kind, {}))]
+            wrong += [f"{name} without {kind}: {line}" for line in found]
     chance = random.Random(name)
     for _ in range(PARTS_OF_TIME):
         begin, end = sorted(chance.sample(range(min(stamps), max(stamps)), 2))
@@ -183,7 +211,8 @@ def check(trapline, name, text, folder):
         less = claims(trapline, text, folder, *window)
         if less is not None:
             tried += 1
-            wrong += [f"{name} {' '.join(window)}: {line}" for line in more_than(whole, less)]
+            found = [*more_than(whole[0], less[0]), *more_in_states(whole[1], less[1], {})]
+            wrong += [f"{name} {' '.join(window)}: {line}" for line in found]
     (folder / "text.txt").write_text(text, encoding="utf-8")
     return tried, wrong + in_parts(trapline, name, folder / "text.txt", min(stamps), max(stamps))
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Claims of a recording without a kind of event, or of a part of it, are claims of the whole, or not known.
 
-  claims.py TRAPLINE TEXT...    texts as tracefs or trace-cmd print them; those of truth.py where none is named
+  claims.py TRAPLINE TEXT...    texts as tracefs or trace-cmd print them; those of truth.py, and of recordings, where none
+                                is named
 
 A claim is a time of a vCPU's waiting that one culprit is charged with. Without events of one kind, or in a part, each
 culprit's time is at most that of the whole, of the same name or of a finer one: an IPI is also a wake-up by its sender, a
@@ -31,20 +32,23 @@ PARTS_OF_TIME = 12
 HERE = Path(__file__).resolve().parent
 RECORDINGS = ("../data/vmx/linux-2vcpu", "../data/vmx/demo-2cpus", "../data/svm-2vcpu-lost", "../data/arm64/kvm-arm64-mono", "planted/disk",
               "planted/lock", "planted/stop", "planted/hog")
+TEXTS = ("vmx/linux-2vcpu", "svm-mono", "arm64/kvm-arm64-mono")
 FAULTS = ("planted/pages-copied", "planted/pages-zapped")
 CUTS = 6
 STATES = ("guest", "kernel", "user", "preempted", "blocked", "halted", "paused", "offline")
 OFF_CPU = {"preempted", "blocked", "halted", "paused", "offline", "not_seen"}
-# Without the event, the states that time of the others may be in. not_seen: until the first sched_switch; an exit that no
-# kvm_entry ends is open.
+# Without the event, the states whose time the other ones may have. not_seen: until the first sched_switch; an exit that no
+# kvm_entry ends is open; a vCPU has run in QEMU before its first entry.
 JOINED = {
     "sched_switch": {"guest": OFF_CPU, "kernel": OFF_CPU, "user": OFF_CPU, "halted": {*OFF_CPU, "kernel"}},
     "sched_waking": {"blocked": {"preempted"}, "halted": {"preempted"}},
-    "kvm_userspace_exit": {"kernel": {"user"}},
+    "kvm_userspace_exit": {"kernel": {"user"}, "offline": {"not_seen"}},
     "sys_enter_ioctl": {"user": {"kernel"}},
-    "kvm_vcpu_wakeup": {"blocked": {"halted"}},
+    "kvm_fpu": {"user": {"kernel"}},
+    "kvm_get_timer_map": {"user": {"kernel"}},
+    "kvm_vcpu_wakeup": {"kernel": {"halted"}, "blocked": {"halted"}, "offline": {"not_seen"}},
     "kvm_entry": {"kernel": {"guest", "user", "not_seen"}, "blocked": {"guest", "halted"}},
-    "kvm_exit": {"user": {"guest", "kernel"}},
+    "kvm_exit": {"user": {"guest", "kernel"}, "blocked": {"halted"}, "preempted": {"not_seen"}, "offline": {"not_seen"}},
 }
 # What is left of a culprit where what told more of it is gone.
 COARSER = [(r"^IPI from (vCPU \d+)(, VM ~?\d+)?$", r"\1\2"), (r"^page \(userfaultfd\) from ", ""), (r"^collapse of pages by ", ""),
@@ -219,7 +223,10 @@ def check(trapline, name, text, folder):
 
 def main():
     trapline, *files = sys.argv[1:]
-    texts = {Path(file).name: Path(file).read_text(encoding="utf-8") for file in files} or truth.texts()
+    texts = {Path(file).name: Path(file).read_text(encoding="utf-8") for file in files}
+    if not files:
+        printed = ((name, subprocess.run(["trace-cmd", "report", "-t", HERE / f"../data/{name}.dat"], capture_output=True, check=True, text=True)) for name in TEXTS)
+        texts = truth.texts() | {name: run.stdout for name, run in printed}
     tried, wrong = 0, []
     with tempfile.TemporaryDirectory() as folder:
         for name, text in texts.items():

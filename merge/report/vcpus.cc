@@ -81,9 +81,9 @@ void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const St
 
 std::optional<std::uint64_t> exits_per_second(const VcpuRow& row, const ReportData& report) {
   std::uint64_t seen = row.totals.time_ns() - row.totals.not_seen_ns;
-  if (report.model.from_userspace_exit) {
-    // The state between exits is not seen, but that time counts too: any further exit would have
-    // been recorded, unless events were lost.
+  if (report.model.from_userspace_exit || report.switches_from) {
+    // The state between exits, or before the first sched_switch, is not seen, but that time counts
+    // too: any further exit would have been recorded, unless events were lost.
     if (report.counters.gaps != 0) return std::nullopt;
     seen = row.totals.time_ns();
   }

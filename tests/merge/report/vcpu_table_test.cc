@@ -23,5 +23,14 @@ TEST(VcpuTableTest, ExitsPerSecondAreOfTheTimeInWhichExitsWereSeen) {
   EXPECT_EQ(exits_per_second(busy_row(), report), std::nullopt);
 }
 
+// Its exits before the first sched_switch are counted.
+TEST(VcpuTableTest, TimeBeforeTheFirstSwitchIsInTheRate) {
+  ReportData report;
+  report.switches_from = Timestamp(1);
+  EXPECT_EQ(exits_per_second(busy_row(), report), 1000u);
+  report.counters.gaps = 1;
+  EXPECT_EQ(exits_per_second(busy_row(), report), std::nullopt);
+}
+
 }  // namespace
 }  // namespace trapline::test

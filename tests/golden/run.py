@@ -7,8 +7,10 @@ A case is a folder with `cmd` (one line: trapline … [< FILE], run from the top
 `expected.txt`: stdout, then, where it is not 0, the line "exit status N" and stderr; with --verbose
 stderr always. What limits a report's figures is named in its first HEAD lines. --update writes what is printed now: look at the difference before you commit it.
 """
+import concurrent.futures
 import difflib
 import json
+import os
 import pathlib
 import shlex
 import subprocess
@@ -55,6 +57,11 @@ def printed(trapline, case):
     return text
 
 
+def run(trapline, case):
+    text = printed(trapline, case)
+    return case, text, not_in_head(trapline, case, text)
+
+
 def main():
     arguments = [word for word in sys.argv[1:] if word != "--update"]
     update = "--update" in sys.argv
@@ -64,9 +71,10 @@ def main():
     trapline = str(pathlib.Path(trapline).resolve())
     cases = sorted(path.parent for path in HERE.glob("*/cmd"))
     cases = [case for case in cases if not names or case.name in names]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = list(pool.map(lambda case: run(trapline, case), cases))
     failed = 0
-    for case in cases:
-        text = printed(trapline, case)
+    for case, text, missing in runs:
         expected = case / "expected.txt"
         most = MOST_LINES_OF_JSON if text.startswith("{") else MOST_LINES
         if text.count("\n") > most:
@@ -74,7 +82,7 @@ def main():
             failed += 1
         elif update:
             expected.write_text(text, encoding="utf-8")
-        elif missing := not_in_head(trapline, case, text):
+        elif missing:
             print(f"{case.name}: {', '.join(missing)} is not in the first {HEAD} lines")
             failed += 1
         elif text != expected.read_text(encoding="utf-8"):

@@ -5,29 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "merge/model/kernel_events.h"
+
 namespace trapline {
-namespace {
-
-// The begin and end events of one kind of work, such as irq_vectors:NAME_entry and _exit: their
-// names begin with `events` and end with `begin` and `end`. The work is shown as `title`, followed
-// by NAME if `rest` is set; otherwise there must be no NAME.
-struct Pair {
-  std::string_view events, begin, end, title;
-  bool rest;
-};
-constexpr std::array<Pair, 9> kPairs = {{
-    {"irq_vectors:", "_entry", "_exit", "vector ", true},
-    {"irq:tasklet", "_entry", "_exit", "tasklet", false},
-    {"ipi:ipi", "_entry", "_exit", "IPI", false},
-    {"timer:hrtimer_expire", "_entry", "_exit", "timer", false},
-    {"timer:timer_expire", "_entry", "_exit", "timer", false},
-    {"vmscan:mm_vmscan_direct_reclaim", "_begin", "_end", "direct reclaim", false},
-    {"vmscan:mm_vmscan_memcg_reclaim", "_begin", "_end", "reclaim of a cgroup", false},
-    {"compaction:mm_compaction", "_begin", "_end", "compaction", false},
-    {"vmscan:mm_vmscan_memcg_softlimit_reclaim", "_begin", "_end", "reclaim of a cgroup", false},
-}};
-
-}  // namespace
 
 std::string kernel_work_text(KernelWork work, std::string_view name) {
   switch (work) {
@@ -47,15 +27,15 @@ std::string kernel_work_text(KernelWork work, std::string_view name) {
 // the type is kNothing.
 KernelTracker::Type KernelTracker::look_up(const Event& event) {
   const std::string name = event_name_(event);
-  for (const Pair& pair : kPairs) {
-    if (!name.starts_with(pair.events)) continue;
+  for (const events::Work& work : events::kWorks) {
+    if (!name.starts_with(work.prefix)) continue;
     for (const auto& [suffix, kind] :
-         {std::pair(pair.begin, Type::Kind::kBegin), std::pair(pair.end, Type::Kind::kEnd)}) {
+         {std::pair(work.begin, Type::Kind::kBegin), std::pair(work.end, Type::Kind::kEnd)}) {
       if (!name.ends_with(suffix)) continue;
       const std::string rest =
-          name.substr(pair.events.size(), name.size() - pair.events.size() - suffix.size());
-      if (!pair.rest && !rest.empty()) continue;
-      return {kind, names_.id(std::string(pair.title) + rest)};
+          name.substr(work.prefix.size(), name.size() - work.prefix.size() - suffix.size());
+      if (!work.is_named && !rest.empty()) continue;
+      return {kind, names_.id(std::string(work.title) + rest)};
     }
   }
   const std::string_view event_name = std::string_view(name).substr(name.find(':') + 1);

@@ -390,6 +390,24 @@ inline constexpr const KernelEvent &
    &sys_enter_ioctl = row("syscalls:sys_enter_ioctl"),
    &sys_exit_futex = row("syscalls:sys_exit_futex"), &task_newtask = row("task:task_newtask");
 
+// The begin and end events of one kind of work in the kernel, such as irq_vectors:NAME_entry and
+// _exit. The work is shown as `title`, followed by NAME if it has one.
+struct Work {
+  std::string_view prefix, begin, end, title;
+  bool is_named = false;
+};
+inline constexpr Work kWorks[] = {
+    {"irq_vectors:", "_entry", "_exit", "vector ", true},
+    {"irq:tasklet", "_entry", "_exit", "tasklet"},
+    {"ipi:ipi", "_entry", "_exit", "IPI"},
+    {"timer:hrtimer_expire", "_entry", "_exit", "timer"},
+    {"timer:timer_expire", "_entry", "_exit", "timer"},
+    {"vmscan:mm_vmscan_direct_reclaim", "_begin", "_end", "direct reclaim"},
+    {"vmscan:mm_vmscan_memcg_reclaim", "_begin", "_end", "reclaim of a cgroup"},
+    {"compaction:mm_compaction", "_begin", "_end", "compaction"},
+    {"vmscan:mm_vmscan_memcg_softlimit_reclaim", "_begin", "_end", "reclaim of a cgroup"},
+};
+
 }  // namespace events
 
 }  // namespace trapline

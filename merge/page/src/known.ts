@@ -2,6 +2,7 @@
 import type { Fields, Recording } from "./types";
 
 export const kRecord = "trapline record";
+export const kNoExits = "not recorded (kvm:kvm_exit)";
 
 export function knowsDurations(data: Recording): boolean {
   return data.user_end !== "none" || (data.counters["exits"] ?? 0) === 0;

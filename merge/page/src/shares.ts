@@ -2,7 +2,7 @@
 import type { Choice } from "./choice";
 import { blocks, Chart, kEdges } from "./chart";
 import { entitle, h, replace, section } from "./dom";
-import { kernelOf, knowsDurations, knowsGuest, theVcpus, whose } from "./known";
+import { kernelOf, kNoExits, knowsDurations, knowsGuest, theVcpus, whose } from "./known";
 import type { Model, Selection } from "./model";
 import { Sliders } from "./sliders";
 import { busyOf, kBusy, Strips, sums } from "./strip";
@@ -75,7 +75,7 @@ export class Shares {
     const words = (guest ? kBusy : kStates).filter((state) => state !== "guest" && all[state] > 0).sort((a, b) => all[b] - all[a]).slice(0, 2)
       .map((state) => `${percent(all[state] / wall)} ${state === "user" ? "in QEMU" : state === "kernel" ? `in ${kernelOf(data.vcpus[0]).replace(/^kernel$/, "the kernel")}` : state}`).join(", ");
     entitle(this.element, data.vcpus.length === 0 ? "No vCPU ran while this was recorded"
-      : !guest ? (words ? `Of ${whose(data)} time: ${words}; what the guest took was not recorded (kvm:kvm_exit)` : `What ${whose(data)} time went to was not recorded (kvm:kvm_exit)`)
+      : !guest ? (words ? `Of ${whose(data)} time: ${words}; what the guest took was ${kNoExits}` : `What ${whose(data)} time went to was ${kNoExits}`)
       : busyOf(all) === 0 ? `In what is chosen ${theVcpus(data)} had no busy time`
       : `Of ${whose(data)} busy time, ${duration(busyOf(all))}, the guest ran ${percent(all.guest / wall)}${words && `; ${words}`}`);
     this.view = this.model.inSight(choice);

@@ -1,6 +1,7 @@
 // Sections that are tables of the whole recording, whatever is chosen: stalls, the guest's intervals, requests, vhost
 // workers, interrupts, halts, what the kernel did, and tables for which the page has no view of its own.
 import { clip, h, name, nothing, s, section, swatch, type Child } from "./dom";
+import { kNoExits } from "./known";
 import { describedTable, partsBar, rowsTable, type Column } from "./rows";
 import { duration, exact, grouped, percent, quoted } from "./text";
 import type { Fields, Recording, Rows } from "./types";
@@ -158,7 +159,7 @@ function halts(rows: Fields[]): HTMLElement {
 function kernel(table: Rows): HTMLElement {
   const { total_ns, whose, rows } = table;
   const first = rows[0];
-  if (!first) return nothing(section("kernel-table", []), total_ns === null ? "The kernel's time in exits was not recorded (kvm:kvm_exit)" : "The kernel had no time in exits");
+  if (!first) return nothing(section("kernel-table", []), total_ns === null ? `The kernel's time in exits was ${kNoExits}` : "The kernel had no time in exits");
   return section("kernel-table", [name(String(first[0])), ` took ${percent(Number(first[1]) / Math.max(1, total_ns))} of ${whose} ${duration(total_ns)} in exits`],
     describedTable("The kernel's time in exits", table, "trapline report --kernel"));
 }

@@ -239,8 +239,8 @@ void instrument_x86(const qemu::Api& api, qemu::Instruction* insn, const Instruc
     api.register_memory(insn, read_target_then_pushed, qemu::kReadRegisters, qemu::kReadWrite,
                         kept);
   };
-  // Returns only read. But QEMU 9.0 takes callbacks for reads to be for writes and never calls
-  // them.
+  // A return instruction only reads memory. But QEMU 9.0 takes a callback for reads to be one for
+  // writes, and would never call it.
   const auto on_return = [&](auto callback) {
     api.register_memory(insn, callback, qemu::kReadRegisters, qemu::kReadWrite,
                         level_data(site.level));

@@ -35,7 +35,7 @@ class CallText {
   virtual ~CallText() = default;
   virtual void write(bool entry, std::uint32_t task, std::uint64_t depth,
                      std::uint64_t function) = 0;
-  // Counts calls that are not written because they had no room.
+  // Counts entries and exits that are not written because they had no room.
   virtual void leave_out(std::uint64_t /*count*/) {}
 };
 

@@ -227,7 +227,8 @@ void GuestIntervals::on_guest(const Event& event) {
   const bool starts = names_event(name, spec_.start), ends = names_event(name, spec_.end);
   if (!starts && !ends) return;
   const std::string text = event_text_(event);
-  // Without a field, the CPU is the key; also with thread 0, which is the idle thread of each CPU.
+  // The key is the field's value; without a field it is the CPU. A pid of 0 is that of every CPU's
+  // idle thread, so it counts together with its CPU.
   const auto key_of = [&](const std::string& field) {
     const std::string value = field.empty() ? "" : value_of(text, field);
     const bool of_cpu = field.empty() || (value == "0" && field.ends_with("pid"));

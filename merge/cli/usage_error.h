@@ -41,8 +41,8 @@ template <typename Number>
 // Makes the option refuse an empty value, such as an unset variable: the command would otherwise
 // run as if the option had not been given.
 void refuse_empty(CLI::Option& option);
-// Throws a CLI::ParseError for an invalid value of the option.
-void refuse_text(const std::string& option, const std::string& value);
+// Throws a CLI::ParseError: the option's value is not a number.
+[[noreturn]] void refuse_text(const std::string& option, const std::string& value);
 // Makes the option refuse values that are not a `Number`; if that is unsigned, also negative ones,
 // which a conversion would turn into the greatest numbers.
 template <typename Number>

@@ -86,8 +86,8 @@ Result<Relation> Relation::fit(std::span<const ClockBound> bounds, const Assumpt
   return relation;
 }
 
-// Makes the map. Any map is correct, because the error is measured from the envelope; this one is
-// likely to be the nearest.
+// Makes the map, of one line or more. Any map is correct, because the error covers all times that
+// envelope_ allows; this one is likely to be the nearest.
 void Relation::make_map(const std::optional<FeasibleLines>& lines) {
   std::vector<std::uint64_t> knots{interval_.first};
   if (!lines) {

@@ -60,7 +60,7 @@ class ExitMatcher {
   std::uint64_t exits_ = 0, cost_ns_ = 0, held_ = 0;
 };
 
-// The beginnings of the exits that a filter lets through.
+// The exits that a filter lets through, each as its thread and its start.
 class ChosenExits {
  public:
   static constexpr std::size_t kMost = 8u << 20;

@@ -149,7 +149,7 @@ Result<DataDirectory> DataDirectory::open(const std::string& path) {
   if (!tasks) return tl::unexpected(std::move(tasks).error());
   directory.tasks_ = std::move(*tasks);
   directory.tids_ = directory.info_.tids;
-  // info lacks the last tasks if the recorder was killed.
+  // Adds the last tasks, which info lacks if the recorder was killed.
   for (const TaskLine& task : directory.tasks_.tasks) directory.tids_.push_back(task.tid);
   directory.relate_tasks();
   std::sort(directory.tids_.begin(), directory.tids_.end());

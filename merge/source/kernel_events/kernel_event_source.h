@@ -106,8 +106,9 @@ class KernelEventSource : public Source {
                  bool on_purpose = false);
   [[nodiscard]] std::uint64_t count_of(std::size_t type) const { return counts_[type]; }
 
-  // Appends events that follow the one that next() returned last (EventTexts::Following).
-  virtual void following(std::size_t, std::vector<RecordedEvent>&) const {}
+  // Appends at most that many events of the same CPU that follow the one that next() returned last;
+  // next() returns them all the same.
+  virtual void following(std::size_t /*most*/, std::vector<RecordedEvent>&) const {}
   // Returns the recorded kernel's symbols; "" if they are not recorded or cannot be read.
   [[nodiscard]] virtual std::string kallsyms() const { return {}; }
 

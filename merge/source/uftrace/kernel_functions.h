@@ -49,7 +49,7 @@ struct TaskSwitch {
 // A copy shares the open file and goes on from the same switch.
 class SwitchReader {
  public:
-  // Opens the files of the directory in the order of their names.
+  // Opens the perf-cpuN.dat files of the directory that are not empty, in the order of their names.
   [[nodiscard]] static Result<std::vector<SwitchReader>> open_all(const std::string& directory);
 
   [[nodiscard]] Result<std::optional<TaskSwitch>> next();

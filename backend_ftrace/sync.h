@@ -78,8 +78,9 @@ struct SyncPoint {
 // Pairs the records of one recording, which come in the order of their stamps, into brackets.
 class SyncCollector {
  public:
-  // Returns the bracket that this record closes. The caller chooses among the brackets of a series;
-  // the narrowest is the best. A lost marker costs only the brackets on both of its sides.
+  // Returns the bracket that this record closes: the stamp of the marker before it, between two
+  // readings of the clocks. The narrowest of a series is the best. A lost marker costs its own
+  // bracket and the one before.
   [[nodiscard]] std::optional<SyncPoint> add(const SyncRecord& record, std::uint64_t stamp);
 
  private:

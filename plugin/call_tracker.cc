@@ -241,7 +241,8 @@ void CallTracker::slow_call(const Site& site, std::uint64_t function, std::uint6
     const std::uint64_t stack_pointer = guest_.stack_pointer();
     if (site.level != level() || !same_stack(stack_pointer))
       resolve(site.level, stack_pointer, Via::kCall);
-    // While calls without a frame are open, all calls come here, so none may search the stack.
+    // While calls without a frame are open, every call comes here: to search the stack in each
+    // would be slow.
     if (stack_->missing == 0) unwind_below(stack_pointer);
     set_resync(stack_->missing != 0);
   }

@@ -112,8 +112,8 @@ class CallTracker {
   // Closes all open entries in the records, at the end or when recording stops.
   void close_all();
   void set_recording(bool on);
-  // Start or stop recording at the first instruction of the function of start= or stop=, after an
-  // earlier request has taken effect. The call of the function of start= is recorded.
+  // Start or stop recording at the first instruction of the function of start= or stop=. A request
+  // that is pending takes effect first. The call of the function of start= is recorded.
   void start_recording_in(std::uint64_t function);
   void stop_recording();
   // Starts or stops recording from another vCPU's thread. It takes effect at this vCPU's next call

@@ -49,7 +49,8 @@ struct alignas(64) Vcpu {
     std::uint64_t frame, ret, function;
   };
   std::vector<MissingFrame> missing_frames;  // innermost first
-  std::vector<StampedSync> syncs;            // of the series in progress
+
+  std::vector<StampedSync> syncs;  // of the series in progress
 };
 
 // The call sites. Each is stored once, however often its block is translated, at an address that

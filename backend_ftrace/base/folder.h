@@ -97,7 +97,7 @@ class Folder {
   // descriptor, whatever it points to.
   [[nodiscard]] bool holds_descriptors() const;
   [[nodiscard]] int fd() const { return fd_.get(); }
-  // The path as it was opened, for messages and readers.
+  // The path as it was opened, or as follow_rename() found it; for messages and readers.
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string path_of(const std::string& name) const;
   // Sets path() to the folder's current path, in case another process has renamed the folder.

@@ -21,8 +21,8 @@ class EventControl {
   // with the nearest name.
   [[nodiscard]] virtual Result<std::vector<EventState>> list(const std::string& pattern) = 0;
   [[nodiscard]] virtual Result<void> set(const std::string& pattern, bool on) = 0;
-  // `action` is "on", "off", "flush", "status", "layout=qemu", "layout=rfc", or the path of a new
-  // file. Returns the program's answer.
+  // `action` is "on", "off", "flush", "status", the path of a new file, or "layout=qemu" or
+  // "layout=rfc", the format of files that are opened later. Returns the program's answer.
   [[nodiscard]] virtual Result<std::string> trace_file(const std::string& action) = 0;
 };
 

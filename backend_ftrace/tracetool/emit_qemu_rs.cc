@@ -6,8 +6,8 @@
 namespace trapline::tracetool {
 namespace {
 
-// Returns the Rust type of an integer or char: by name if its size depends on the machine, else by
-// size.
+// Returns the Rust type of an integer or char: for bool, char, size_t and the like by its name,
+// else by its size.
 std::string rust_integer(std::string_view type, const Argument& argument) {
   if (type == "bool") return "bool";
   if (type == "char") return "std::os::raw::c_char";

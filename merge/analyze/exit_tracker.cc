@@ -38,8 +38,8 @@ void ExitTracker::comes_back(Thread& thread, Timestamp at) {
 void ExitTracker::close_for_loss(Thread& thread) {
   if (leave_unended(thread)) ++counters_.closed_by_loss;
   if (in_exit(thread)) fold(thread);
-  // A thread that was switched out in the guest may write its kvm_exit after the loss: `back` says
-  // that this exit began before the loss.
+  // `back`: the thread's next kvm_exit is of an exit that began before the loss, as a thread that
+  // was switched out in the guest may write it afterwards.
   thread.back &= thread.phase == Thread::Phase::kUnknown;
   thread.back |= thread.phase == Thread::Phase::kLeft;
   // Keep a completed exit, but do not use events after the loss for its detail.

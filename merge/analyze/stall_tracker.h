@@ -133,7 +133,7 @@ class StallTracker {
   // Notes the time of an event that on() need not take.
   void pass(Timestamp at) { end_ = std::max(end_, at); }
   void on(std::span<const StateRun> runs, const Pipeline& pipeline);
-  // Takes the shares of a wait that ended.
+  // Takes a wait, divided by culprits.
   void on_wait(ThreadId thread, std::span<const WaitShare> shares);
   // `wanted`: the stall with this exit may be reported. The exit must have its intervals.
   void on(const ExitSpan& exit, bool wanted);

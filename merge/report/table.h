@@ -90,8 +90,8 @@ template <typename T>
 // those that are the largest part of their row, or proven changes, with a star.
 enum class Highlight : std::uint8_t { kNever, kLargest, kLargestPart, kProven };
 
-// How text joins shares of one whole that it has no room for: where a kPart has none, a column of
-// the kind kSum stands for all of the table's other joined columns.
+// How text joins shares of one whole that it has no room for: where a kPart has none, the table's
+// kSum stands for all kParts and kSmallParts. A kSmallPart without room is just left out.
 enum class Joined : std::uint8_t { kNever, kPart, kSmallPart, kSum };
 
 struct Column {

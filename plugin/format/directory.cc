@@ -65,7 +65,7 @@ Result<bool> RecordReader::fill(std::size_t size) {
 
 // Returns whether the bytes at at_, which look like a record, are one and not part of the payload.
 Result<bool> RecordReader::ends_payload(const Record& record) {
-  // LOST records carry time 0.
+  // uftrace's own LOST records carry time 0.
   const bool lost = record.type() == RecordType::kLost && record.time() == 0;
   if (!lost && (record.time() < last_time_ || record.time() - last_time_ > kHour)) return false;
   auto more = fill(2 * sizeof(Record));

@@ -209,8 +209,8 @@ struct PageData::Writer {
     return table;
   }
 
-  // Adds, from the requests' report, the groups and the tables beside them, and the counters of
-  // both reports.
+  // Adds the tables of requests (groups, path, vhost), and one with the counters of the requests'
+  // report and of the exits'.
   void add_requests(std::vector<Table>& tables) const {
     const auto requests = std::make_shared<const ReportData>(data.requests_.snapshot(names));
     Table groups = group_table(*requests);

@@ -15,8 +15,6 @@ ProvenCulprit CpuRunners::culprit_of(const Run& run, std::uint32_t cpu, const Wa
   if (run.kind != CulpritKind::kThread || run.thread != ThreadId{}) return culprit;
   if (!unseen_.empty()) [[unlikely]]
     return ProvenCulprit(Missing::kCpu);
-  if (run.chosen >= wait.queued && !moves_ && cpus_.size() > 1)
-    return ProvenCulprit(Missing::kMigrations);  // the thread may have waited for another CPU
   return culprit.as(run.chosen >= wait.queued ? CulpritKind::kNotAllowed
                     : wait.woken && elapsed(wait.begin, wait.end) <= kLongestWakeUp
                         ? CulpritKind::kIdle
@@ -162,7 +160,12 @@ void CpuRunners::divide(std::uint32_t cpu, const Wait& wait, std::vector<WaitSha
     at = std::max(at, until);
     if (run < record.added) culprit = culprit_of(record.at(run), cpu, wait);
   }
-  join_not_allowed(std::span(shares).subspan(before));
+  const auto pieces = std::span(shares).subspan(before);
+  join_not_allowed(pieces);
+  if (knows_moves_) return;
+  for (WaitShare& piece : pieces)  // the thread may have waited for another CPU
+    if (piece.culprit->kind == CulpritKind::kNotAllowed)
+      piece.culprit = ProvenCulprit(Missing::kMigrations);
 }
 
 }  // namespace trapline

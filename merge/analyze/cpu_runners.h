@@ -33,8 +33,7 @@ class CpuRunners {
   // Notes that a thread was put into the CPU's queue. A CPU without an event may not be recorded:
   // the thread may run there unseen, so it proves nothing if another CPU is idle.
   void on_queued(std::uint32_t cpu);
-  // Notes that moves of threads between CPUs are recorded.
-  void on_move() { moves_ = true; }
+  void set_knows_moves(bool knows) { knows_moves_ = knows; }
   [[nodiscard]] bool is_unseen(std::uint32_t cpu) const;
 
   // A thread's wait for a CPU. If the CPU switches to its idle thread while the thread is in the
@@ -74,7 +73,7 @@ class CpuRunners {
 
   std::vector<Cpu> cpus_;
   bool irq_ends_ = false, softirq_ends_ = false;  // an end was recorded
-  bool moves_ = false;                            // a sched_migrate_task was recorded
+  bool knows_moves_ = true;                       // ExitModel::moves
   std::vector<std::uint32_t> unseen_;  // CPUs that have threads in their queues and no event so far
   std::uint64_t pieces_ = kFirstPieces;  // number of pieces that waits may still be divided into
 };

@@ -30,6 +30,7 @@ struct ExitModel {
   // The first sched_switch may come long after the first recorded event.
   bool late_switches = false;
   bool wakeups = true;  // if false, sleeping threads count as blocked until they run
+  bool moves = true;    // if false, a thread may have waited in the queue of another CPU
   bool cycles = false;  // times are cycles, so a duration in ns cannot be placed
   UserEnd user_end = UserEnd::kEntry;
 
@@ -65,6 +66,7 @@ struct ExitModel {
   model.sched_switch = capabilities.sched_switch;
   model.late_switches = capabilities.sched_switch && capabilities.late_switches;
   model.wakeups = capabilities.wakeups;
+  model.moves = capabilities.moves;
   model.user_end = capabilities.run_ioctl  ? UserEnd::kIoctl
                    : capabilities.reload   ? UserEnd::kReload
                    : capabilities.kvm_exit ? UserEnd::kEntry

@@ -75,8 +75,10 @@ ExitTracker::Thread* ExitTracker::new_thread(const Event& event) {
   const Timestamp* created = created_.find(event.thread);
   thread->index = threads_.entries().size() - 1;
   thread->id = event.thread;
-  thread->phase = Thread::Phase::kOffline;
   thread->last = created ? *created : event.at;
+  // A loss since then may hide its first entry.
+  thread->phase =
+      latest_hole_end_ > thread->last ? Thread::Phase::kUnknown : Thread::Phase::kOffline;
   thread->totals.begin = thread->mark = std::max(thread->last, begin_);
   thread->back = event.cpu < back_.size() && back_[event.cpu] == event.thread;
   return thread;
@@ -101,6 +103,14 @@ inline ExitTracker::Thread* ExitTracker::vcpu_thread(const Event& event) {
   thread->is_vcpu = true;
   if (model_.from_userspace_exit) has_started(*thread, event.at);
   return thread;
+}
+
+// Begins the time of a new thread with the id of one that ended, if its creation was recorded.
+void ExitTracker::live_again(Thread& thread) {
+  const Timestamp* created = created_.find(thread.id);
+  if (created == nullptr || *created < thread.totals.end) return;
+  thread.mark = std::max(*created, begin_);
+  thread.phase = Thread::Phase::kOffline;
 }
 
 // Ends a vCPU's time before its first entry: only one that runs has such an event.
@@ -175,7 +185,10 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
   if (thread == nullptr) return;
   set_vcpu(*thread, exit.vcpu);
   if (thread->phase == Thread::Phase::kGuest) {
-    end_guest_run(*thread, event.at);
+    if (may_have_moved(thread->mark)) [[unlikely]]
+      forget(*thread, event.at);
+    else
+      end_guest_run(*thread, event.at);
     begin(*thread, event);
   } else if (thread->phase == Thread::Phase::kLeft) {
     if (thread->is_cut) ++counters_.exit_without_entry;
@@ -206,6 +219,7 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
 // Sets an exit's level by its first kvm_nested_* event: an exit that enters the nested guest may
 // have to leave it again at once, which adds further events.
 void ExitTracker::on_nested(const Event& event, NestedStep step) {
+  saw_nested_ = true;
   Thread* thread = threads_.find(event.thread);
   if (thread == nullptr || thread->phase != Thread::Phase::kExit) return;
   NestedLevel& level = thread->span.nested;
@@ -225,6 +239,10 @@ const ExitSpan* ExitTracker::on_entry(const Event& event, const KvmEntry& entry)
   Thread* thread = vcpu_thread(event);
   if (thread == nullptr) return nullptr;
   set_vcpu(*thread, entry.vcpu);
+  if (in_exit(*thread) && may_have_moved(thread->span.start)) [[unlikely]] {
+    forget(*thread, event.at);
+    close_for_loss(*thread);
+  }
   saw_entry_ = thread->entered = true;
   if (model_.from_userspace_exit) return nullptr;
   const ExitSpan* span = nullptr;
@@ -234,6 +252,7 @@ const ExitSpan* ExitTracker::on_entry(const Event& event, const KvmEntry& entry)
     span = end_exit(*thread);
   } else {
     ++counters_.entry_without_exit;
+    if (thread->phase == Thread::Phase::kGone) live_again(*thread);
     const bool fits = thread->phase != Thread::Phase::kGuest && !in_exit(*thread);
     fits ? account(*thread, event.at) : forget(*thread, event.at);
   }
@@ -905,7 +924,9 @@ void ExitTracker::settle(const Event& event, ThreadChanges changes) {
     Thread& thread = *threads_.find(open.thread);
     for (const ThreadChange& change : changes)
       if (change.thread == open.thread) on(late, change);
-    const bool is_its = changes.empty() && event.thread == open.thread;
+    const auto* made = std::get_if<NewThread>(&event.payload);
+    const bool is_its =
+        changes.empty() && (made != nullptr ? made->child : event.thread) == open.thread;
     bool is_over = is_its && std::holds_alternative<KvmExit>(event.payload);
     if (is_over && thread.phase == Thread::Phase::kGuest)
       end_guest_run(thread, *end_);
@@ -938,16 +959,17 @@ void ExitTracker::close(Timestamp end, bool cut) {
 }
 
 void ExitTracker::on_new_thread(const Event& event, const NewThread& made) {
+  if (Timestamp* created = created_.get(made.child, kMostThreads)) *created = event.at;
   Thread* earlier = threads_.find(made.child);
-  if (earlier == nullptr) {
-    if (Timestamp* created = created_.get(made.child, kMostThreads)) *created = event.at;
-  } else if (earlier->phase != Thread::Phase::kGone && earlier->phase != Thread::Phase::kEnded) {
-    // The earlier thread with this id ended at an unknown time.
-    forget(*earlier, event.at);
-    if (leave_unended(*earlier)) ++counters_.exits_stopped;
-    earlier->totals.end = earlier->mark;
-    earlier->phase = Thread::Phase::kGone;
-  }
+  if (earlier == nullptr || earlier->phase == Thread::Phase::kGone ||
+      earlier->phase == Thread::Phase::kEnded)
+    return;
+  // The earlier thread with this id ended at an unknown time.
+  if (leave_unended(*earlier)) ++counters_.exits_stopped;
+  if (in_exit(*earlier)) fold(*earlier);
+  tally(*earlier, State::kNotSeen, earlier->mark, event.at);
+  earlier->totals.end = earlier->mark = std::max(earlier->mark, event.at);
+  earlier->phase = Thread::Phase::kGone;
 }
 
 void ExitTracker::on(const Event& event, const ThreadChange& change) {

@@ -260,6 +260,8 @@ class ExitTracker {
   // Returns whether a vCPU has halted so far, also before the time of the figures. If so, guests
   // exit when they idle, and idle time does not count as guest time.
   [[nodiscard]] bool saw_halts() const { return saw_halts_; }
+  // Returns whether events of a nested guest were recorded so far.
+  [[nodiscard]] bool saw_nested() const { return saw_nested_; }
   // Returns whether a halt's whole exit counted as halted, because nothing showed when it slept.
   [[nodiscard]] bool saw_whole_halts() const { return saw_whole_halts_; }
   // Returns whether vCPUs of several VMs whose processes are not known were seen.
@@ -395,6 +397,12 @@ class ExitTracker {
   }
   void learn_vcpu(Thread& thread, std::int32_t vcpu);
   void has_started(Thread& thread, Timestamp at);
+  void live_again(Thread& thread);
+  // Returns whether events of a thread that was somewhere at `since` may have been lost on another
+  // CPU: without sched_switch nothing shows that it stayed.
+  [[nodiscard]] bool may_have_moved(Timestamp since) const {
+    return since < latest_hole_end_ && !model_.sched_switch;
+  }
   static OpenExit open_exit(ThreadId thread, const Thread& state);
   Thread* new_thread(const Event& event);
   Thread* known_thread(const Event& event);
@@ -441,7 +449,7 @@ class ExitTracker {
   Timestamp latest_hole_end_;
   VmmEvent vmm_event_;
   bool is_vmm_event_ = false, has_run_ = false, closed_ = false, is_cut_ = false;
-  bool saw_halts_ = false, saw_whole_halts_ = false, saw_vm_state_ = false;
+  bool saw_halts_ = false, saw_whole_halts_ = false, saw_vm_state_ = false, saw_nested_ = false;
   // In ns: if sched_switch is recorded and none comes for this long after the first vCPU's event,
   // late_ is set until one comes.
   static constexpr std::uint64_t kLateSwitches = 10'000'000;

@@ -160,6 +160,17 @@ bool Pipeline::is_in_window(const Event& event, bool is_event) {
   return event.at <= to_;
 }
 
+// Tells a loss that may hide events of the window, which it may have begun before.
+void Pipeline::tell_loss(const Event& event) {
+  Lost lost = std::get<Lost>(event.payload);
+  if (lost.to <= from_) return;
+  if (lost.from < from_) {
+    lost.from = from_;
+    lost.count = 0;  // how many of them the window had is not known
+  }
+  for (SpanSink* sink : sinks(SpanClass::kLosses)) sink->lost(event, lost, *this);
+}
+
 // Events before the window determine the states of the vCPUs at its beginning.
 void Pipeline::begin_window() {
   if (carried_ || !first_ || *first_ >= from_) return;
@@ -213,6 +224,7 @@ void Pipeline::on_new(const Event& event, const NewThread& made) {
   if (!made.same_process || processes_.knows(event.thread) || !tracker_.state(event.thread))
     processes_.on(event, made);
   threads_.on_new(made.child, event.at);
+  if (waits_) waits_->on_new(made.child);
   owners_ = {};
 }
 
@@ -268,7 +280,14 @@ bool Pipeline::push_carefully(const Event& event) {
   if (waits_) waits_->pass();
   // A loss does not count as an event: no interval begins or ends with it.
   const bool is_event = !std::holds_alternative<Lost>(event.payload);
-  if (!first_ && !is_event && options_.from) return true;  // a loss before the first event
+  if (is_event && !lost_first_.empty()) [[unlikely]] {
+    (void)is_in_window(event, is_event);
+    for (const Event& lost : std::exchange(lost_first_, {})) (void)push_carefully(lost);
+  }
+  if (!first_ && !is_event && options_.from) {
+    lost_first_.push_back(event);
+    return true;
+  }
   if (!is_in_window(event, is_event)) {
     end_window();
     return settle(event);
@@ -299,12 +318,7 @@ bool Pipeline::push_carefully(const Event& event) {
     if (is_event) note_interval(event.at);
     on_host(event, changes_);
   }
-  // A loss that began before the window may hide events in it.
-  if (const auto* lost = std::get_if<Lost>(&event.payload); lost != nullptr && lost->to > from_) {
-    Lost inside = *lost;
-    inside.from = std::max(lost->from, from_);
-    for (SpanSink* sink : sinks(SpanClass::kLosses)) sink->lost(event, inside, *this);
-  }
+  if (!is_event) tell_loss(event);
   if (in_window) return true;
   // An event before the window is in no figure, but the trackers need it: it may decide who waits
   // for whom in the window.

@@ -175,6 +175,7 @@ class Pipeline {
   [[nodiscard]] bool push_carefully(const Event& event);
   [[nodiscard]] bool settle(const Event& event);
   [[nodiscard]] bool is_in_window(const Event& event, bool is_event);
+  void tell_loss(const Event& event);
   void begin_window();
   void end_window();
   void note_interval(Timestamp at) {
@@ -258,6 +259,7 @@ class Pipeline {
   bool carried_ = false;  // the states of vCPUs were carried to the window's beginning
   const ExitSpan* ended_ = nullptr;
   mutable std::optional<StackId> stack_;  // stack of ended_, set on first use
+  std::vector<Event> lost_first_;  // losses before the first event, which resolves the window
   std::optional<Timestamp> first_, begin_;
   Timestamp end_, from_, to_;
 };

@@ -171,7 +171,6 @@ void WaitTracker::on(const ThreadChange& change, const Pipeline& pipeline) {
       if (thread != nullptr) on_wakeup(*thread, change);
       break;
     case ThreadChange::Kind::kMoves:
-      runners_.on_move();
       if (thread != nullptr) on_migration(*thread, change);
       break;
     case ThreadChange::Kind::kLost:
@@ -184,6 +183,13 @@ void WaitTracker::on(const ThreadChange& change, const Pipeline& pipeline) {
       });
       break;
   }
+}
+
+void WaitTracker::on_new(ThreadId thread) {
+  Thread* earlier = threads_.find(thread);
+  if (earlier == nullptr) return;
+  clear(*earlier);
+  earlier->state = Thread::State::kRunning;
 }
 
 // Returns the cause for which the waker itself slept during most of the time from `since` to
@@ -276,7 +282,10 @@ void WaitTracker::on_migration(Thread& thread, const ThreadChange& change) {
 
 void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
   pass();
-  if (!quotas_) quotas_ = pipeline.processes().quotas();
+  if (!quotas_) {
+    quotas_ = pipeline.processes().quotas();
+    runners_.set_knows_moves(pipeline.exits().model().moves);
+  }
   if (finds_ != Finds::kWakers) servers_.on(event, pipeline.changes());
   for (const ThreadChange& change : pipeline.changes()) on(change, pipeline);
   if (std::holds_alternative<Marker>(event.payload)) {

@@ -158,11 +158,20 @@ bool is_halt_row(const std::vector<Recorded>& side, const std::string& key) {
   });
 }
 
+// Returns whether the row of a VM or a thread may have another name in the other runs: ids of
+// processes and threads do. That it is new, or gone, proves nothing then.
+bool may_be_renamed(const ComparedRow& row, const Comparison& comparison) {
+  return comparison.before.front().names_threads &&
+         (row.before_count == 0 || row.after_count == 0) &&
+         std::ranges::any_of(row.key, [](char c) { return c >= '0' && c <= '9'; });
+}
+
 void test(Comparison& comparison) {
   std::vector<MetricChange*> metrics;
   std::vector<RunFigures> figures;
   for (ComparedRow& row : comparison.rows) {
-    if (row.before_count + row.after_count < kFewestExits) continue;
+    if (row.before_count + row.after_count < kFewestExits || may_be_renamed(row, comparison))
+      continue;
     for (MetricChange& metric : row.metrics) {
       if (!metric.runs || metric.runs->before.empty()) continue;
       metrics.push_back(&metric);

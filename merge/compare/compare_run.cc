@@ -130,10 +130,7 @@ class CompareSink : public SpanSink {
         names.threads,
         [&names](const VcpuThread& vcpu) { return names.pipeline.counts(vcpu.thread); }));
     describe(recorded, names);
-    recorded.names_processes =
-        by_vm(names) && std::ranges::any_of(names.threads, [&names](const VcpuThread& vcpu) {
-          return names.pipeline.counts(vcpu.thread) && names.vcpus.vm_name(vcpu.thread).empty();
-        });
+    recorded.names_threads = names_threads();
     for (const ExitGroup& row : rows_.rows()) recorded.rows[text_of(row.key, names)].merge(row);
     if (what_ == CompareRows::kThreads)
       for (const HostThread& thread :
@@ -158,7 +155,6 @@ class CompareSink : public SpanSink {
     switch (what_) {
       case CompareRows::kExits: {
         std::string text = keys_.text(key, names);
-        if (by_vm(names)) text = without_processes(std::move(text), names);
         return keys_.needs_waits() ? short_culprits(std::move(text)) : text;
       }
       case CompareRows::kRequests:
@@ -178,19 +174,10 @@ class CompareSink : public SpanSink {
     return short_culprits(key.words[1] != 0 ? "blocked on " + names.text(culprit)
                                             : names.step(Part::kPreempted, culprit));
   }
-  [[nodiscard]] bool by_vm(const Naming& names) const {
-    return what_ == CompareRows::kExits &&
-           (keys_.has(Dimension::kVm) ||
-            (keys_.has(Dimension::kVcpu) && names.vcpus.several_vms()));
-  }
-  // Returns the text of a row without the process of its VM, which is another one in each run.
-  [[nodiscard]] static std::string without_processes(std::string text, const Naming& names) {
-    for (const VcpuThread& vcpu : names.threads) {
-      const std::string vm = names.vcpus.vm(vcpu.thread);
-      if (const std::size_t at = text.find(vm); at != std::string::npos)
-        text.replace(at, vm.size(), names.vcpus.vm_name(vcpu.thread));
-    }
-    return text;
+  [[nodiscard]] bool names_threads() const {
+    return what_ == CompareRows::kWaits ||
+           (what_ == CompareRows::kExits &&
+            (keys_.needs_waits() || keys_.has(Dimension::kVm) || keys_.has(Dimension::kVcpu)));
   }
   // Sets everything except the rows.
   void describe(Recorded& recorded, const Naming& names) const {
@@ -273,12 +260,6 @@ Result<void> check_pair(const Recorded& a, const Recorded& b, bool devices, Comp
         cycles.path, (a.cycles ? b : a).path);
   }
   if (is_against_native(a, b, rows)) return {};
-  if (a.names_processes || b.names_processes) {
-    return fail(
-        "{}: a VM of it has no name, and its process id says nothing about another run; start "
-        "QEMU with -name guest=NAME, or compare one VM (--vm) by something else",
-        (a.names_processes ? a : b).path);
-  }
   if (a.model.user_end != b.model.user_end) {
     return fail("{}: its user time ends {}, that of {} {}; record both with kvm, {} and {}", a.path,
                 user_end_text(a.model.user_end), b.path, user_end_text(b.model.user_end),

@@ -20,6 +20,7 @@ struct Capabilities {
   // sched_switch was enabled after other events, or the recording cannot show that it was not.
   bool late_switches = false;
   bool wakeups = false;  // sched_waking or sched_wakeup
+  bool moves = false;    // sched_migrate_task, or the host has one CPU
   bool markers = false;
   bool vmm_exits = false;  // only the VMM's own events show exits, and perhaps KVM_RUN
   // The vCPUs that the sample has, by thread.
@@ -27,9 +28,9 @@ struct Capabilities {
 
   void merge(const Capabilities& other) {
     using Of = Capabilities;
-    for (bool Of::*const one :
-         {&Of::kvm_exit, &Of::kvm_userspace_exit, &Of::any_kvm, &Of::run_ioctl, &Of::reload,
-          &Of::sched_switch, &Of::late_switches, &Of::wakeups, &Of::markers, &Of::vmm_exits})
+    for (bool Of::*const one : {&Of::kvm_exit, &Of::kvm_userspace_exit, &Of::any_kvm,
+                                &Of::run_ioctl, &Of::reload, &Of::sched_switch, &Of::late_switches,
+                                &Of::wakeups, &Of::moves, &Of::markers, &Of::vmm_exits})
       this->*one |= other.*one;
     vcpus.insert(other.vcpus.begin(), other.vcpus.end());
   }

@@ -212,12 +212,8 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
         "IRQ is what KVM does after the host's interrupt handler; the handler's time is in guest, "
         "since an arm64 host runs it before {} (record --irq records it, timeline shows it)",
         events::kvm_exit.name));
-  const auto has = [](std::string_view text, std::string_view word) {
-    return text.find(word) != text.npos;
-  };
-  if (has(report.by, "nested") && report.isa != kIsaArm64 && report.isa != kIsaRiscv &&
-      std::ranges::none_of(report.rows,
-                           [&](const GroupRow& row) { return has(row.key, "nested guest"); }))
+  if (report.by.find("nested") != report.by.npos && !report.saw_nested && !report.is_window &&
+      report.isa != kIsaArm64 && report.isa != kIsaRiscv)
     notes.push_back(
         fmt::format("no {} was recorded: exits of a guest's own guests, if it has any, are under "
                     "\"guest\"",
@@ -294,7 +290,7 @@ std::string_view exits_cost(const ExitModel& model, const Overhead& overhead, bo
   if (model.sched_switch && (model.wakeups || overhead.blocked_ns == 0))
     return at_least ? "exits cost at least " : "exits cost ";
   return at_least ? "exits, with unrecorded waits for a CPU, took at least "
-                  : "exits cost at most ";
+                  : "exits, with unrecorded waits for a CPU, took ";
 }
 
 std::string losses_note(const Timeline& timeline) {

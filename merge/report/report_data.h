@@ -118,6 +118,7 @@ struct ReportData {
     return sum;
   }
   bool is_window = false;                  // part of the recording was selected
+  bool saw_nested = false;                 // ExitTracker::saw_nested()
   bool saw_halts = false;                  // in the recording, up to the end of the window
   bool costs_at_least = false;             // costs_at_least() of notes.h
   bool lacks_entries = false;              // ExitTracker::lacks_entries()

@@ -111,6 +111,7 @@ ReportData data_of(const Naming& names) {
   data.sources = source_rows(names.timeline);
   data.counters = counters_of(names);
   data.is_window = pipeline.is_window();
+  data.saw_nested = pipeline.exits().saw_nested();
   data.saw_halts = pipeline.exits().saw_halts();
   data.costs_at_least = costs_at_least(pipeline.exits());
   return data;

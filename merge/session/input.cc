@@ -336,6 +336,7 @@ Result<Input> open_input(const InputOptions& options) {
   Recordings recordings(options, input);
   if (auto opened = recordings.open(*parts); !opened)
     return tl::unexpected(with_notes(std::move(opened).error(), known));
+  input.capabilities.moves |= enabled.moves;
   // If kvm_userspace_exit was enabled but never came, it is known that no time is QEMU's.
   if (options.paths.size() == 1 && input.capabilities.kvm_exit &&
       !input.capabilities.kvm_userspace_exit && enabled.kvm_userspace_exit)

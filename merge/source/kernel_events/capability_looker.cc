@@ -13,6 +13,7 @@ constexpr std::pair<Decoder, bool Capabilities::*> kProofs[] = {
     {Decoder::kTimerReload, &Capabilities::reload},
     {Decoder::kSwitch, &Capabilities::sched_switch},
     {Decoder::kWakeup, &Capabilities::wakeups},
+    {Decoder::kMigration, &Capabilities::moves},
     {Decoder::kMarker, &Capabilities::markers},
     {Decoder::kIoctl, &Capabilities::run_ioctl},
 };

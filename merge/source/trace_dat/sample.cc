@@ -93,6 +93,7 @@ Result<Capabilities> sample_capabilities(const File& file, const Layout& layout,
   }
   if (looked->events == 0) return no_events(file, layout);
   Capabilities found = looker.found();
+  found.moves |= layout.cpu_count == 1;
   found.late_switches = found.sched_switch && switches_come_late(file, layout, formats);
   return found;
 }

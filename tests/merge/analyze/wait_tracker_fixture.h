@@ -74,9 +74,9 @@ inline std::string text_of(const WaitShare& share) {
 class WaitTrackerTest : public testing::Test {
  protected:
   WaitTrackerTest() : sink_(*this), pipeline_(PipelineOptions(), {&sink_}) {
-    // Handlers' ends and moves are recorded.
+    // Handlers' ends are recorded.
     play({context(1, HostStep::kTimerEnd), context(1, HostStep::kIrqEnd),
-          context(1, HostStep::kSoftirqEnd), migrate(1, 1)});
+          context(1, HostStep::kSoftirqEnd)});
   }
 
   void play(std::initializer_list<Event> events) {

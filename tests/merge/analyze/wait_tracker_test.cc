@@ -21,11 +21,23 @@ TEST_F(WaitTrackerTest, ACpuThatGoesIdleWithTheThreadInItsQueueMayNotRunIt) {
 
 // It may have been moved to another CPU's queue and back.
 TEST_F(WaitTrackerTest, WithoutMovesAnIdleCpuOfSeveralProvesNothing) {
-  Pipeline without_moves(PipelineOptions(), {&sink_});
+  PipelineOptions options;
+  options.model.moves = false;
+  Pipeline without_moves(options, {&sink_});
   for (const Event& event : {exit(100), sched(150, ThreadId{7}, ThreadId{8}, true, 1),
                              sched(200, kVcpu0, kIdle), sched(300, kIdle, kVcpu0), entry(400)})
     ASSERT_TRUE(without_moves.push(event));
   EXPECT_THAT(shares_, ElementsAre("unknown 3 100"));
+}
+
+TEST_F(WaitTrackerTest, WhoRanBetweenTwoSuchTimesIsNotTheCulprit) {
+  PipelineOptions options;
+  options.model.moves = false;
+  Pipeline without_moves(options, {&sink_});
+  for (const Event& event : {exit(100), sched(200, kVcpu0, kIdle), sched(220, kIdle, ThreadId{7}),
+                             sched(250, ThreadId{7}, kIdle), sched(300, kIdle, kVcpu0), entry(400)})
+    ASSERT_TRUE(without_moves.push(event));
+  EXPECT_THAT(shares_, ElementsAre("unknown 3 20", "unknown 3 30", "unknown 3 50"));
 }
 
 TEST_F(WaitTrackerTest, ThreadsThatRunBetweenDidNotKeepItFromRunning) {

@@ -86,4 +86,19 @@ a_part_that_fails_is_named_and_quick_leaves_the_history() {
   [ ! -e "$work/cache/bench-history" ] || fail "--quick wrote into the history"
 }
 
+on_a_busy_machine_a_part_has_no_figures() {
+  tree
+  git tag v0.1.0
+  printf '#!/bin/sh\nprintf "figure\\twall\\t1\\ts\\t1\\tloop\\n"\n' >tests/bench/merge/walls.py
+  chmod +x tests/bench/merge/walls.py
+  run scripts/bench walls
+  expect_equal "the status of a quiet machine" 0 "$status"
+  git commit -q --allow-empty -m two
+  printf '#!/bin/sh\necho "the machine is too busy to tell"; exit 3\n' >tests/bench/merge/walls.py
+  run scripts/bench walls
+  expect_equal "the status of a busy one" 3 "$status"
+  expect_contains "$work/stdout" "walls: too busy to tell"
+  expect_equal "lines of the history" 1 "$(wc -l <"$work/cache/bench-history")"
+}
+
 "$@"

@@ -85,17 +85,17 @@ class RowExporter : public Exporter {
   void quoted(std::string_view text) {
     text.empty() ? writer_.nothing() : writer_.text(writer_.quote(text));
   }
+  // Writes the labels and the cells of VM, vCPU and thread.
+  void place(ThreadId process, std::int32_t vcpu, ThreadId thread) {
+    writer_.cells(labels_, std::size(kLabelColumns));
+    writer_.thread(process);
+    vcpu == kNoVcpu ? writer_.nothing() : writer_.signed_number(vcpu);
+    writer_.signed_number(static_cast<std::int32_t>(thread));
+  }
   // Writes the cells up to total_ns of all_columns().
   void begin_row(ThreadId process, std::int32_t vcpu, ThreadId thread, Timestamp begin,
                  Timestamp end) {
-    writer_.cells(labels_, std::size(kLabelColumns));
-    writer_.thread(process);
-    if (vcpu == kNoVcpu) {
-      writer_.nothing();
-    } else {
-      writer_.signed_number(vcpu);
-    }
-    writer_.signed_number(static_cast<std::int32_t>(thread));
+    place(process, vcpu, thread);
     writer_.number(begin.ns());
     writer_.number(elapsed(begin, end));
   }
@@ -467,7 +467,7 @@ class ExitRowExporter final : public RowExporter {
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
     if (rows_ != Rows::kExits) return;
-    place(exit.thread, exit.vcpu, pipeline);
+    place(pipeline.processes().of(exit.thread, {}), exit.vcpu, exit.thread);
     writer_.number(exit.start.ns());
     const ExitModel& model = pipeline.exits().model();
     model.durations() ? writer_.number(exit.total()) : writer_.nothing();
@@ -490,8 +490,7 @@ class ExitRowExporter final : public RowExporter {
     writer_.thread(ran.is_thread() ? tid_of(ran.thread) : ThreadId{});
     writer_.number(exit.cpu);
     woken_by(exit, pipeline);
-    writer_.number(context_.wall_ns(exit.start));
-    writer_.text(boot_);
+    times(exit.start);
     writer_.text(nested_[static_cast<std::size_t>(exit.nested)]);
     writer_.number(exit.halt ? 1 : 0);
     writer_.end();
@@ -527,35 +526,6 @@ class ExitRowExporter final : public RowExporter {
   }
 
  private:
-  // The cells of host, session, VM, vCPU and thread, which all rows of a vCPU share.
-  struct Place {
-    std::int32_t vcpu = kNoVcpu;
-    ThreadId process{};  // of the VM; may become known later
-    std::string cells;
-  };
-  static constexpr std::size_t kMostThreads = 1u << 16;
-
-  void place(ThreadId thread, std::int32_t vcpu, const Pipeline& pipeline) {
-    constexpr std::size_t kCells = std::size(kLabelColumns) + std::size(kPlaceColumns);
-    Place* place = places_.get(thread, kMostThreads);
-    const bool is_kept = place != nullptr && !place->cells.empty() && place->vcpu == vcpu;
-    const ThreadId process = is_kept && place->process != ThreadId{}
-                                 ? place->process
-                                 : pipeline.processes().of(thread, {});
-    if (is_kept && place->process == process) return writer_.cells(place->cells, kCells);
-    const std::string cells = place_cells(thread, vcpu, process);
-    if (place != nullptr) *place = {vcpu, process, cells};
-    writer_.cells(cells, kCells);
-  }
-  [[nodiscard]] std::string place_cells(ThreadId thread, std::int32_t vcpu,
-                                        ThreadId process) const {
-    const auto number = [](ThreadId id) { return std::to_string(static_cast<std::int32_t>(id)); };
-    constexpr std::size_t kFirst = std::size(kLabelColumns);
-    const std::string none(writer_.nothing_text());
-    return labels_ + writer_.cell(kFirst, process == ThreadId{} ? none : number(process)) +
-           writer_.cell(kFirst + 1, vcpu == kNoVcpu ? none : std::to_string(vcpu)) +
-           writer_.cell(kFirst + 2, number(thread));
-  }
   // The details of a span's row besides the span; each kind of row has some of them.
   struct SpanDetails {
     std::optional<Timestamp> notified{}, injected{}, entered{};
@@ -566,9 +536,8 @@ class ExitRowExporter final : public RowExporter {
   };
   // Writes one cell for each of kSpanColumns.
   void span_row(const Span& span, const SpanDetails& details, const Pipeline& pipeline) {
-    place(span.track.thread, span.vcpu, pipeline);
-    writer_.number(span.begin.ns());
-    writer_.number(span.length());
+    begin_row(pipeline.processes().of(span.track.thread, {}), span.vcpu, span.track.thread,
+              span.begin, span.end);
     name(span.name, pipeline);
     writer_.number(number_unless_none(span.number));
     writer_.number(span.complete ? 1 : 0);
@@ -578,8 +547,7 @@ class ExitRowExporter final : public RowExporter {
     quoted(details.origin);
     writer_.number(details.pin);
     writer_.number(details.task);
-    writer_.number(context_.wall_ns(span.begin));
-    writer_.text(boot_);
+    times(span.begin);
     stack(details.stack, pipeline);
     const std::optional<BlockTimes>& block = details.block;
     writer_.time(block ? block->queued : std::nullopt);
@@ -625,7 +593,6 @@ class ExitRowExporter final : public RowExporter {
 
   Rows rows_;
   std::optional<States> known_;  // the states whose times the events show, once an exit came
-  ThreadTable<Place> places_;
   std::vector<std::string> names_, stacks_;
   std::string stack_;                  // a stack for which there is no room
   std::size_t kept_ = 0;               // bytes of stacks_

@@ -3,7 +3,6 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include <limits>
 #include <memory>
 
 namespace trapline::trace_dat {
@@ -21,32 +20,12 @@ std::optional<std::size_t> unzstd(std::span<const std::byte> block, std::span<st
   return size;
 }
 
-// Keeps zlib's tables, so that they are made once and not for each block.
-struct Inflater {
-  z_stream stream{};
-  bool usable = ::inflateInit(&stream) == Z_OK;
-  Inflater() = default;
-  Inflater(const Inflater&) = delete;
-  Inflater& operator=(const Inflater&) = delete;
-  ~Inflater() {
-    if (usable) ::inflateEnd(&stream);
-  }
-};
-
 std::optional<std::size_t> unzlib(std::span<const std::byte> block, std::span<std::byte> into) {
-  thread_local Inflater inflater;
-  z_stream& stream = inflater.stream;
-  constexpr std::size_t kMost = std::numeric_limits<uInt>::max();
-  if (!inflater.usable || block.size() > kMost || into.size() > kMost ||
-      ::inflateReset(&stream) != Z_OK)
+  uLongf size = into.size();
+  if (::uncompress(reinterpret_cast<Bytef*>(into.data()), &size,
+                   reinterpret_cast<const Bytef*>(block.data()), block.size()) != Z_OK)
     return std::nullopt;
-  // zlib does not write to its input.
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(block.data()));
-  stream.avail_in = static_cast<uInt>(block.size());
-  stream.next_out = reinterpret_cast<Bytef*>(into.data());
-  stream.avail_out = static_cast<uInt>(into.size());
-  if (::inflate(&stream, Z_FINISH) != Z_STREAM_END) return std::nullopt;
-  return into.size() - stream.avail_out;
+  return size;
 }
 
 }  // namespace

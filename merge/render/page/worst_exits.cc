@@ -74,7 +74,8 @@ const std::vector<Dimension>& WorstExits::row() {
   return kRow;
 }
 
-WorstExits::Kept& WorstExits::keep(Ring& ring, std::size_t most, const Event& event) {
+[[gnu::always_inline]] inline WorstExits::Kept& WorstExits::keep(Ring& ring, std::size_t most,
+                                                                 const Event& event) {
   if (ring.events.size() < most) ring.events.emplace_back();
   Kept& kept = ring.events[ring.next];
   copy(kept, event, ++ring.pushed);

@@ -128,7 +128,8 @@ void Pipeline::plan() {
                 Lost>,
       stalls_ != nullptr ? unsigned{kOfChanges} : 0u,
       [](To to, Of event) { to.faults_->on(event, to); });
-  add(has(selected_, SpanClass::kEvents) || guest_intervals_, any, 0,
+  const bool all = has(selected_, SpanClass::kEvents) || guest_intervals_;
+  add(all || has(selected_, SpanClass::kChanges), all ? +any : +none, kOfChanges,
       [](To to, Of event) { to.tell(event); });
   add(builder_ != nullptr, is_any_of<KvmExit>, kOfChanges, [](To to, Of) {
     const GuestRun* run = to.tracker_.guest_run();
@@ -350,7 +351,7 @@ void Pipeline::on_guest(const Event& event) {
   if (on_thread() && !std::holds_alternative<Lost>(event.payload)) note_interval(event.at);
   if (!stacks_.ended().empty()) tell_calls();
   if (const auto call = builder_ ? stacks_.begun() : std::nullopt) builder_->on_call(*call);
-  if (has(selected_, SpanClass::kEvents) || guest_intervals_) tell(event);
+  if (has(selected_, SpanClass::kEvents | SpanClass::kChanges) || guest_intervals_) tell(event);
 }
 
 void Pipeline::tell_states() {
@@ -371,6 +372,8 @@ void Pipeline::tell_unended() {
 
 void Pipeline::tell(const Event& event) {
   for (SpanSink* sink : sinks(SpanClass::kEvents)) sink->event(event, *this);
+  if (!changes_.empty())
+    for (SpanSink* sink : sinks(SpanClass::kChanges)) sink->event(event, *this);
   if (!guest_intervals_) return;
   if (const GuestRun* run = tracker_.guest_run()) guest_intervals_->on(*run);
   guest_intervals_->on(event);

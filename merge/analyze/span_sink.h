@@ -44,6 +44,7 @@ enum class SpanClass : std::uint32_t {
   kFaults = 524288,      // exit() has its page fault: Pipeline::faults(); implies kIntervals
   // event() for ioctls, interrupts of a guest, wake-ups and new threads; Pipeline::waits()->woke()
   kDeeds = 1048576,
+  kChanges = 2097152,  // event() for events that changed a thread: Pipeline::changes()
 };
 [[nodiscard]] constexpr SpanClass operator|(SpanClass a, SpanClass b) {
   return static_cast<SpanClass>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));

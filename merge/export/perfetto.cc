@@ -197,9 +197,9 @@ PerfettoExporter::PerfettoExporter(const ExportContext& context, const ExportOpt
 }
 
 SpanClass PerfettoExporter::selects() const {
-  return SpanClass::kEvents | SpanClass::kExits | SpanClass::kSpans | SpanClass::kFunctions |
-         SpanClass::kRequests | SpanClass::kInterrupts | SpanClass::kLosses | SpanClass::kWakeups |
-         SpanClass::kWaits | (events_ ? SpanClass::kAllEvents : SpanClass::kNone) |
+  return SpanClass::kExits | SpanClass::kSpans | SpanClass::kFunctions | SpanClass::kRequests |
+         SpanClass::kInterrupts | SpanClass::kLosses | SpanClass::kWakeups | SpanClass::kWaits |
+         (events_ ? SpanClass::kEvents | SpanClass::kAllEvents : SpanClass::kChanges) |
          (guest_span_.empty() ? SpanClass::kNone : SpanClass::kGuestIntervals);
 }
 

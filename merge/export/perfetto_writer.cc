@@ -107,45 +107,58 @@ void Writer::annotate(const Annotation& annotation) {
   out_.end(inner);
 }
 
-// Nearly all packets are track events, so all that is the same in them is copied in two pieces.
-// `add` adds the event's fields after its type and track.
-template <typename Add>
-[[gnu::always_inline]] inline void Writer::track_event(std::uint64_t track, std::uint64_t at,
-                                                       Type type, Add&& add) {
-  constexpr char kPacket[8] = {kTracePacket << 3 | 2, 0,           kSequenceId << 3, kSequence,
-                               kSequenceFlags << 3,   kNeedsState, kTimestamp << 3};
+// Begins a track event, to which the caller adds fields, and returns where it
+// begins. Nearly all packets are track events, so all that is the same in them is copied in two
+// pieces. The first includes the time, which the next packet often has too: one slice ends where
+// another begins.
+[[gnu::always_inline]] inline char* Writer::begin_slice(std::uint64_t track, std::uint64_t at,
+                                                        Type type) {
   constexpr char kEvent[8] = {kTrackEvent << 3 | 2, 0, 9 << 3, 0, 11 << 3};
+  if (at != head_at_) {
+    head_at_ = at;
+    head_size_ = ProtoBuffer::put(&head_[kTimeAt], at) - head_.data();
+  }
   char* const begin = out_.place_for(64);
-  std::memcpy(begin, kPacket, sizeof kPacket);
-  char* const event = ProtoBuffer::put(begin + 7, at);
+  std::memcpy(begin, head_.data(), sizeof head_);
+  char* const event = begin + head_size_;
   std::memcpy(event, kEvent, sizeof kEvent);
   event[3] = static_cast<char>(type);
-  const std::size_t packet = out_.size() + 2,
-                    inner = packet + static_cast<std::size_t>(event - begin);
   out_.end_at(ProtoBuffer::put(event + 5, track));
-  add();
-  out_.end(inner, packet);
+  return event;
+}
+
+// Ends a track event with few fields, all of which are at `event`.
+[[gnu::always_inline]] inline void Writer::end_slice(char* event) {
+  char* const end = out_.place_for(0);
+  event[1] = static_cast<char>(end - event - 2);
+  event[1 - head_size_] = static_cast<char>(end - event + head_size_ - 2);
   if (out_.size() >= kPiece) [[unlikely]]
     flush();
 }
 
 void Writer::end(std::uint64_t track, std::uint64_t at) {
-  track_event(track, at, Type::kEnd, [] {});
+  end_slice(begin_slice(track, at, Type::kEnd));
 }
 
 void Writer::event(std::uint64_t track, std::uint64_t at, Type type, const Slice& slice) {
-  track_event(track, at, type, [&] {
-    if (slice.category != 0) out_.add(3, slice.category);
-    slice.name.id != 0 ? out_.add(10, slice.name.id) : out_.add(23, printable(slice.name.text));
-    for (const Annotation& annotation : slice.annotations) annotate(annotation);
-    for (const std::uint64_t flow : slice.flows) out_.add_fixed64(47, flow);
-    for (const std::uint64_t flow : slice.ending_flows) out_.add_fixed64(48, flow);
-  });
+  char* const begin = begin_slice(track, at, type);
+  const std::size_t event = static_cast<std::size_t>(begin - out_.bytes().data()) + 2,
+                    packet = event - static_cast<std::size_t>(head_size_);
+  if (slice.category != 0) out_.add(3, slice.category);
+  slice.name.id != 0 ? out_.add(10, slice.name.id) : out_.add(23, printable(slice.name.text));
+  for (const Annotation& annotation : slice.annotations) annotate(annotation);
+  for (const std::uint64_t flow : slice.flows) out_.add_fixed64(47, flow);
+  for (const std::uint64_t flow : slice.ending_flows) out_.add_fixed64(48, flow);
+  out_.end(event);
+  out_.end(packet);
+  if (out_.size() >= kPiece) [[unlikely]]
+    flush();
 }
 
 void Writer::count(std::uint64_t track, std::uint64_t at, double value) {
-  track_event(track, at, Type::kCounter,
-              [&] { out_.add_fixed64(44, std::bit_cast<std::uint64_t>(value)); });
+  char* const event = begin_slice(track, at, Type::kCounter);  // with room for the value
+  out_.add_fixed64(44, std::bit_cast<std::uint64_t>(value));
+  end_slice(event);
 }
 
 ProtoBuffer& Writer::bundle(std::uint32_t machine, std::uint32_t cpu) {

@@ -5,6 +5,7 @@
 // All packets are of one sequence with interned texts; timestamps are the timeline's nanoseconds.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -78,17 +79,6 @@ class ProtoBuffer {
     for (; at + 1 < to; length >>= 7) *at++ = static_cast<char>(length | 0x80);
     *at = static_cast<char>(length);
   }
-  // Ends a message and the one that it is in.
-  [[gnu::always_inline]] void end(std::size_t inner, std::size_t outer) {
-    const std::size_t length = size() - outer;
-    bytes_[inner - 1] = static_cast<char>(length - (inner - outer));
-    bytes_[outer - 1] = static_cast<char>(length);
-    if (length < 0x80) [[likely]]
-      return;
-    end(inner);
-    end(outer);
-  }
-
   // Writes a number at `at` and returns its end. Needs room for eight bytes, whatever the number.
   static char* put(char* at, std::uint64_t number) {
     if (number >= 0x80) return put_large(at, number);
@@ -222,8 +212,8 @@ class Writer {
   [[nodiscard]] std::size_t begin_packet(std::uint32_t machine = 0);
   void end_packet(std::size_t packet);
   void flush();
-  template <typename Add>
-  void track_event(std::uint64_t track, std::uint64_t at, Type type, Add&& add);
+  [[nodiscard]] char* begin_slice(std::uint64_t track, std::uint64_t at, Type type);
+  void end_slice(char* event);
   void event(std::uint64_t track, std::uint64_t at, Type type, const Slice& slice);
   void annotate(const Annotation& annotation);
   ProtoBuffer& bundle(std::uint32_t machine, std::uint32_t cpu);
@@ -231,6 +221,12 @@ class Writer {
 
   OutputFile output_;
   ProtoBuffer out_;
+  // The beginning of a track event's packet: its tag and length, the sequence, its flags, and the
+  // time of the last one.
+  static constexpr std::size_t kTimeAt = 7;
+  std::array<char, 24> head_ = {1 << 3 | 2, 0, 10 << 3, 1, 13 << 3, 2, 8 << 3};
+  std::ptrdiff_t head_size_ = kTimeAt + 1;
+  std::uint64_t head_at_ = 0;
   Interned categories_{1}, names_{2}, keys_{3}, values_{29};
   std::unordered_map<std::uint64_t, ProtoBuffer> bundles_;  // by machine and CPU
   std::uint64_t last_track_ = 0;

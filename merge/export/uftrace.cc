@@ -54,7 +54,7 @@ class UftraceExporter final : public Exporter {
   ~UftraceExporter() override { directory_.discard(); }
 
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kSpans | SpanClass::kFunctions;
+    return SpanClass::kChanges | SpanClass::kExits | SpanClass::kSpans | SpanClass::kFunctions;
   }
   void exit(const ExitSpan& exit, const Pipeline&) override {
     write_open_exit();

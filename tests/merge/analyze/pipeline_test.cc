@@ -76,6 +76,9 @@ TEST_F(PipelineTest, ASinkGetsWhatItSelectsAndNoMore) {
   const Recorder& events = play(SpanClass::kEvents, {exit(100), entry(150)});
   EXPECT_THAT(events.events, ElementsAre(100, 150));
   EXPECT_THAT(events.exits, IsEmpty());
+  const Recorder& changes =
+      play(SpanClass::kChanges, {exit(100), switch_out(110, false), switch_in(120), entry(150)});
+  EXPECT_THAT(changes.events, ElementsAre(110, 120));
 }
 
 Event woken_by(ThreadId waker, std::uint64_t at,

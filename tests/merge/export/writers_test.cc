@@ -157,7 +157,8 @@ TEST(ProtoBufferTest, LongMessagesMoveToTheirLength) {
     const std::size_t outer = out.begin(1), inner = out.begin(2);
     const std::string text(length, 'y');
     out.add(3, text);
-    out.end(inner, outer);
+    out.end(inner);
+    out.end(outer);
     out.add(4, 5);
     const auto prefixed = [](int field, const std::string& bytes) {
       std::string all(1, static_cast<char>(field << 3 | 2));

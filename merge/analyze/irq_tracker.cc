@@ -85,37 +85,30 @@ void IrqDeliveries::on_notify(const Event& event, ThreadId process, std::uint64_
                               std::vector<RequestSpan> requests) {
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) return;
-  thread->state = Thread::State::kNotified;
+  set(*thread, Thread::State::kNotified);
   thread->queue = {process, vq};
   thread->requests = std::move(requests);
 }
 
-std::vector<RequestSpan> IrqDeliveries::take(ThreadId id) {
-  Thread* thread = threads_.find(id);
-  if (thread == nullptr || thread->state == Thread::State::kIdle) return {};
-  thread->state = Thread::State::kIdle;
-  return std::exchange(thread->requests, {});
-}
-
 void IrqDeliveries::raise(Thread& thread, const Route& route) {
   if (thread.state != Thread::State::kNotified) {
-    thread.state = Thread::State::kIdle;  // a second raise: not caused by this notify alone
+    set(thread, Thread::State::kIdle);  // a second raise: not caused by this notify alone
     thread.requests.clear();
     return;
   }
-  thread.state = Thread::State::kRaised;
+  set(thread, Thread::State::kRaised);
   thread.route = route;
   const auto known = routes_.find(thread.queue);
   if (known != routes_.end() && known->second != route) {
     ++ambiguous_;
-    thread.state = Thread::State::kIdle;
+    set(thread, Thread::State::kIdle);
     thread.requests.clear();
   }
   if (known != routes_.end() || routes_.size() < kMost) routes_[thread.queue] = route;
 }
 
 void IrqDeliveries::pend(Thread& thread, const Key& key) {
-  thread.state = Thread::State::kIdle;
+  set(thread, Thread::State::kIdle);
   std::vector<RequestSpan> requests = std::exchange(thread.requests, {});
   if (requests.empty()) return;
   if (pending_count_ + requests.size() > kMost) {  // interrupts are raised and none is injected
@@ -193,42 +186,15 @@ void IrqDeliveries::on_entry(const Event& event, const KvmEntry& entry, ThreadId
   }
 }
 
-std::span<const Delivered> IrqDeliveries::on(const Event& event, ThreadChanges changes,
-                                             ThreadId process) {
-  delivered_.clear();
-  for (const ThreadChange& change : changes)
-    if (change.sleeps()) on_other(change.thread);
-  if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) {
-    on_irq(event, *irq, process);
-  } else if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
-    Thread* thread = threads_.get(event.thread, kMostThreads);
-    if (thread != nullptr && exit->vcpu != kNoVcpu) thread->vcpu = exit->vcpu;
-  } else if (const auto* reload = std::get_if<KvmStateLoad>(&event.payload)) {
-    on_other(event.thread);
-    Thread* thread = threads_.get(event.thread, kMostThreads);
-    if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;
-  } else if (const auto* entry = std::get_if<KvmEntry>(&event.payload)) {
-    on_entry(event, *entry, process);
-  }
-  return delivered_;
-}
-
 void IrqDeliveries::on_hole() {
-  threads_.lose([](Thread& thread) {
-    thread.state = Thread::State::kIdle;
+  threads_.lose([this](Thread& thread) {
+    set(thread, Thread::State::kIdle);
     thread.requests.clear();
     thread.early.clear();
   });
   pending_.clear();
   pending_count_ = 0;
 }
-
-namespace {
-
-constexpr std::size_t kMostThreads = 1u << 16;
-constexpr std::size_t kMostPerEntry = 256;
-
-}  // namespace
 
 void IrqTracker::pend(const Key& key, const Event& event) {
   // A raise is reported once, just before the vCPU accepts it.
@@ -280,7 +246,7 @@ void IrqTracker::on_inject(const KvmIrq& irq, const Event& event, ThreadId proce
     inject({process, irq.vcpu, irq.vector}, event.at);
     return;
   }
-  Entering* thread = entering_.get(event.thread, kMostThreads);
+  Entering* thread = entering_.get(event.thread, kMost);
   if (thread == nullptr || thread->injected.size() >= kMostPerEntry) return;
   if (thread->vcpu == kNoVcpu) {
     if (thread->early.size() < kMostPerEntry) thread->early.emplace_back(irq, event.at);
@@ -299,7 +265,7 @@ const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadI
   switch (irq.step) {
     case IrqStep::kLine:
     case IrqStep::kMsi: {
-      Raise* raise = raises_.get(event.thread, kMostThreads);
+      Raise* raise = raises_.get(event.thread, kMost);
       if (raise == nullptr) return nullptr;
       *raise = {irq.step == IrqStep::kMsi ? IrqSpan::Origin::kMsi : IrqSpan::Origin::kLine, irq.pin,
                 event.at, irq.level};
@@ -344,7 +310,7 @@ const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadI
 }
 
 const IrqSpan* IrqTracker::on_entry(const Event& event, const KvmEntry& entry, ThreadId process) {
-  Entering* thread = entering_.get(event.thread, kMostThreads);
+  Entering* thread = entering_.get(event.thread, kMost);
   if (thread == nullptr) return nullptr;
   if (entry.vcpu != kNoVcpu) thread->vcpu = entry.vcpu;
   if (entry.vcpu != kNoVcpu && !thread->early.empty()) {
@@ -372,27 +338,12 @@ const IrqSpan* IrqTracker::on_entry(const Event& event, const KvmEntry& entry, T
   return &done_;
 }
 
-const IrqSpan* IrqTracker::on(const Event& event, ThreadChanges changes, ThreadId process) {
-  if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) return on_irq(event, *irq, process);
-  if (const auto* entry = std::get_if<KvmEntry>(&event.payload))
-    return on_entry(event, *entry, process);
-  if (const auto* exit = std::get_if<KvmExit>(&event.payload); exit != nullptr) {
-    if (Raise* raise = raises_.find(event.thread)) raise->open = false;
-    Entering* thread = entering_.get(event.thread, kMostThreads);
-    if (thread != nullptr && exit->vcpu != kNoVcpu) thread->vcpu = exit->vcpu;
-  }
-  if (const auto* reload = std::get_if<KvmStateLoad>(&event.payload); reload != nullptr) {
-    if (Raise* raise = raises_.find(event.thread)) raise->open = false;
-    Entering* thread = entering_.find(event.thread);
-    if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;
-  }
-  if (are_loss(changes)) {  // lost events may have ended any interrupt
-    pending_.clear();
-    active_.clear();
-    entering_.lose([](Entering& thread) { thread.early.clear(); });
-    pic_.on_hole();
-  }
-  return nullptr;
+// Forgets all interrupts: lost events may have ended any.
+void IrqTracker::on_hole() {
+  pending_.clear();
+  active_.clear();
+  entering_.lose([](Entering& thread) { thread.early.clear(); });
+  pic_.on_hole();
 }
 
 const IrqSpan* IrqTracker::finish() {

@@ -124,6 +124,10 @@ class IrqDeliveries {
   [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadChanges changes,
                                               ThreadId process);
   void on_hole();
+  // Returns whether on() uses this step of an interrupt.
+  [[nodiscard]] bool looks_at(const KvmIrq& irq) const {
+    return irq.step == IrqStep::kInject || waiting_ != 0;
+  }
 
   // Returns the number of interrupts with another vector or pin than their queue's.
   [[nodiscard]] std::uint64_t ambiguous() const { return ambiguous_; }
@@ -149,6 +153,11 @@ class IrqDeliveries {
     std::vector<std::pair<std::uint32_t, Timestamp>> early;
   };
 
+  void set(Thread& thread, Thread::State state) {
+    waiting_ += state != Thread::State::kIdle;
+    waiting_ -= thread.state != Thread::State::kIdle;
+    thread.state = state;
+  }
   void on_inject(const Event& event, const KvmIrq& irq, ThreadId process);
   void on_irq(const Event& event, const KvmIrq& irq, ThreadId process);
   void on_entry(const Event& event, const KvmEntry& entry, ThreadId process);
@@ -157,6 +166,7 @@ class IrqDeliveries {
   void deliver(const Key& key, Timestamp at, bool posted = false);
 
   LossTable<Thread> threads_;
+  std::size_t waiting_ = 0;  // threads that are not idle
   std::map<Queue, Route> routes_;
   std::map<Key, std::vector<RequestSpan>> pending_;
   std::size_t pending_count_ = 0;  // requests, over all keys
@@ -184,7 +194,7 @@ class IrqTracker {
 
  private:
   using Key = std::tuple<ThreadId, std::int32_t, std::uint32_t>;  // process, vCPU, vector
-  static constexpr std::size_t kMost = 1u << 16;
+  static constexpr std::size_t kMost = 1u << 16, kMostPerEntry = 256;
   struct Raise {
     IrqSpan::Origin origin = IrqSpan::Origin::kLocal;
     std::uint32_t pin = 0;
@@ -205,6 +215,7 @@ class IrqTracker {
   void on_inject(const KvmIrq& irq, const Event& event, ThreadId process);
   const IrqSpan* on_irq(const Event& event, const KvmIrq& irq, ThreadId process);
   const IrqSpan* on_entry(const Event& event, const KvmEntry& entry, ThreadId process);
+  void on_hole();
   void pend(const Key& key, const Event& event);
   bool inject(const Key& key, Timestamp at);
 
@@ -216,5 +227,52 @@ class IrqTracker {
   std::uint64_t coalesced_ = 0;
   IrqSpan done_;
 };
+
+// Inlined, because nearly every event passes through them and few are of interest.
+
+inline std::vector<RequestSpan> IrqDeliveries::take(ThreadId id) {
+  Thread* thread = threads_.find(id);
+  if (thread == nullptr || thread->state == Thread::State::kIdle) return {};
+  set(*thread, Thread::State::kIdle);
+  return std::exchange(thread->requests, {});
+}
+
+inline std::span<const Delivered> IrqDeliveries::on(const Event& event, ThreadChanges changes,
+                                                    ThreadId process) {
+  delivered_.clear();
+  for (const ThreadChange& change : changes)
+    if (change.sleeps()) on_other(change.thread);
+  if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) {
+    on_irq(event, *irq, process);
+  } else if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
+    Thread* thread = threads_.get(event.thread, kMostThreads);
+    if (thread != nullptr && exit->vcpu != kNoVcpu) thread->vcpu = exit->vcpu;
+  } else if (const auto* reload = std::get_if<KvmStateLoad>(&event.payload)) {
+    on_other(event.thread);
+    Thread* thread = threads_.get(event.thread, kMostThreads);
+    if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;
+  } else if (const auto* entry = std::get_if<KvmEntry>(&event.payload)) {
+    on_entry(event, *entry, process);
+  }
+  return delivered_;
+}
+
+inline const IrqSpan* IrqTracker::on(const Event& event, ThreadChanges changes, ThreadId process) {
+  if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) return on_irq(event, *irq, process);
+  if (const auto* entry = std::get_if<KvmEntry>(&event.payload))
+    return on_entry(event, *entry, process);
+  if (const auto* exit = std::get_if<KvmExit>(&event.payload); exit != nullptr) {
+    if (Raise* raise = raises_.find(event.thread)) raise->open = false;
+    Entering* thread = entering_.get(event.thread, kMost);
+    if (thread != nullptr && exit->vcpu != kNoVcpu) thread->vcpu = exit->vcpu;
+  }
+  if (const auto* reload = std::get_if<KvmStateLoad>(&event.payload); reload != nullptr) {
+    if (Raise* raise = raises_.find(event.thread)) raise->open = false;
+    Entering* thread = entering_.find(event.thread);
+    if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;
+  }
+  if (are_loss(changes)) on_hole();
+  return nullptr;
+}
 
 }  // namespace trapline

@@ -441,6 +441,8 @@ StackId Pipeline::stack_of(const ExitSpan& exit) const {
 }
 
 void Pipeline::on_requests(const Event& event) {
+  const bool is_of_vhost = !changes_.empty() || vhost_.looks_at(event.payload);
+  if (!is_of_vhost && !requests_->uses(event.payload)) return;
   const ThreadId process = owners_of(event.thread).process;
   if (const auto* marker = std::get_if<Marker>(&event.payload)) {
     const VmmEvent* vmm = vmm_event();
@@ -451,7 +453,7 @@ void Pipeline::on_requests(const Event& event) {
     if (builder_) builder_->on_request(*ended, process, request_names_[ended->spec]);
     return;
   }
-  if (!changes_.empty() || vhost_.looks_at(event.payload)) on_vhost(event, process);
+  if (is_of_vhost) on_vhost(event, process);
   for (const Delivered& delivered : requests_->on(event, changes_, process)) {
     for (SpanSink* sink : sinks(SpanClass::kRequests)) sink->delivered(delivered, *this);
     if (builder_) builder_->on_delivered(delivered);

@@ -36,29 +36,6 @@ void NotifyExits::on_write(const Event& event, ThreadId process, const KvmDetail
   of_process.writes.push_back({thread->exit, event.at, event.thread, detail.value, detail.data});
 }
 
-void NotifyExits::on(const Event& event, ThreadId process) {
-  if (std::holds_alternative<KvmExit>(event.payload)) {
-    if (Thread* thread = threads_.get(event.thread, kMostThreads)) *thread = {true, event.at, {}};
-  } else if (std::holds_alternative<KvmEntry>(event.payload)) {
-    if (Thread* thread = threads_.find(event.thread)) thread->in_exit = false;
-  } else if (const auto* left = std::get_if<KvmUserspaceExit>(&event.payload)) {
-    if (left->error < 0) return;  // interrupted: the kernel has served the write
-    // QEMU serves the write itself, so no eventfd carries it.
-    auto& writes = writes_[process].writes;
-    const Thread* thread = threads_.find(event.thread);
-    if (thread == nullptr || !thread->in_exit) return;
-    // Writes are in order of time, and those of this exit came after it began.
-    for (auto last = writes.rbegin(); last != writes.rend() && last->at >= thread->exit; ++last) {
-      if (last->thread != event.thread || last->exit != thread->exit) continue;
-      writes.erase(std::next(last).base());
-      break;
-    }
-  } else if (const auto* detail = std::get_if<KvmDetail>(&event.payload)) {
-    const bool is_access = detail->kind == DetailKind::kPort || detail->kind == DetailKind::kMmio;
-    if (is_access && detail->access == Access::kWrite) on_write(event, process, *detail);
-  }
-}
-
 // Keeps those of the queue's possible addresses that were written to in `window`, since its
 // previous notify. Returns false if none was, or if the window of the first notify has too many
 // addresses.
@@ -142,11 +119,6 @@ void NotifyExits::on_hole() {
 
 namespace {
 
-// Returns the process, or the thread if no event names the process.
-ThreadId process_or_thread(ThreadId process, ThreadId thread) {
-  return process == ThreadId{} ? thread : process;
-}
-
 bool is_notify(RequestStep step) {
   return step == RequestStep::kNotify || step == RequestStep::kDeferrableNotify;
 }
@@ -170,33 +142,6 @@ std::optional<std::uint64_t> RequestPath::field(std::string_view name) {
   std::uint64_t value = 0;
   if (!spans_.value_of(name, value)) return std::nullopt;
   return value;
-}
-
-std::span<const Delivered> RequestPath::on(const Event& event, ThreadChanges changes,
-                                           ThreadId process) {
-  if (are_loss(changes)) {
-    exits_.on_hole();
-    deliveries_.on_hole();
-    blocks_.on_hole();
-    spans_.on_hole();
-    threads_.clear();
-    hole_end_ = std::max(hole_end_, changes.front().until);
-    return {};
-  }
-  if (event.at < hole_end_) return {};
-  for (const ThreadChange& change : changes) {
-    Thread* thread = change.sleeps() ? threads_.find(change.thread) : nullptr;
-    if (thread != nullptr) thread->clear();  // the thread waits for new work
-  }
-  if (std::holds_alternative<KvmEntry>(event.payload)) {
-    if (Thread* thread = threads_.find(event.thread)) thread->clear();
-  }
-  if (const auto* block = std::get_if<BlockIo>(&event.payload)) {
-    blocks_.on(event, *block, process_or_thread(process, event.thread));
-    return {};
-  }
-  if (NotifyExits::looks_at(event.payload)) exits_.on(event, process);
-  return deliveries_.on(event, changes, process);
 }
 
 // Handles an event before RequestSpans does: notes which notify the thread now serves, in case the
@@ -260,6 +205,8 @@ const RequestSpan* RequestPath::on_marker(const Event& event, const Marker& mark
                                           ThreadId process) {
   spans_.look_at(marker);
   const RequestStep step = step_of(name);
+  // Most markers are accesses to devices, which are only a part of a notify.
+  if (step == RequestStep::kPartOfNotify && !spans_.looks_at(name)) return nullptr;
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr || event.at < hole_end_) return spans_.on(event, name, process);
   before_spans(*thread, step, event, process);

@@ -107,6 +107,12 @@ class RequestPath {
     return is_any_of<Marker, BlockIo>(payload) || NotifyExits::looks_at(payload) ||
            IrqDeliveries::looks_at(payload);
   }
+  // Returns whether on() uses the event, for which looks_at() is true, if it changed no thread.
+  [[nodiscard]] bool uses(const Payload& payload) const {
+    if (const auto* irq = std::get_if<KvmIrq>(&payload)) return deliveries_.looks_at(*irq);
+    const auto* detail = std::get_if<KvmDetail>(&payload);
+    return detail == nullptr || detail->is_device_write();
+  }
   // Takes an event for which looks_at() is true, except markers, or one that changed a thread.
   // Returns the requests whose interrupt the event injects; valid until the next call.
   [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadChanges changes,
@@ -138,6 +144,10 @@ class RequestPath {
     }
   };
 
+  // Returns the process, or the thread if no event names the process.
+  [[nodiscard]] static ThreadId process_or_thread(ThreadId process, ThreadId thread) {
+    return process == ThreadId{} ? thread : process;
+  }
   [[nodiscard]] RequestStep step_of(NameId name);
   [[nodiscard]] std::optional<std::uint64_t> field(std::string_view name);
   void before_spans(Thread& thread, RequestStep step, const Event& event, ThreadId process);
@@ -156,5 +166,57 @@ class RequestPath {
   RequestSpan done_;
   Timestamp hole_end_;  // events before this time may be missing
 };
+
+// Inlined, because nearly every event passes through them and few are of interest.
+
+inline void NotifyExits::on(const Event& event, ThreadId process) {
+  if (std::holds_alternative<KvmExit>(event.payload)) {
+    if (Thread* thread = threads_.get(event.thread, kMostThreads)) *thread = {true, event.at, {}};
+  } else if (std::holds_alternative<KvmEntry>(event.payload)) {
+    if (Thread* thread = threads_.find(event.thread)) thread->in_exit = false;
+  } else if (const auto* left = std::get_if<KvmUserspaceExit>(&event.payload)) {
+    if (left->error < 0) return;  // interrupted: the kernel has served the write
+    // QEMU serves the write itself, so no eventfd carries it.
+    auto& writes = writes_[process].writes;
+    const Thread* thread = threads_.find(event.thread);
+    if (thread == nullptr || !thread->in_exit) return;
+    // Writes are in order of time, and those of this exit came after it began.
+    for (auto last = writes.rbegin(); last != writes.rend() && last->at >= thread->exit; ++last) {
+      if (last->thread != event.thread || last->exit != thread->exit) continue;
+      writes.erase(std::next(last).base());
+      break;
+    }
+  } else if (const auto* detail = std::get_if<KvmDetail>(&event.payload)) {
+    if (detail->is_device_write()) on_write(event, process, *detail);
+  }
+}
+
+inline std::span<const Delivered> RequestPath::on(const Event& event, ThreadChanges changes,
+                                                  ThreadId process) {
+  if (are_loss(changes)) {
+    exits_.on_hole();
+    deliveries_.on_hole();
+    blocks_.on_hole();
+    spans_.on_hole();
+    threads_.clear();
+    hole_end_ = std::max(hole_end_, changes.front().until);
+    return {};
+  }
+  if (event.at < hole_end_) return {};
+  for (const ThreadChange& change : changes) {
+    Thread* thread = change.sleeps() ? threads_.find(change.thread) : nullptr;
+    if (thread != nullptr) thread->clear();  // the thread waits for new work
+  }
+  if (std::holds_alternative<KvmEntry>(event.payload)) {
+    if (Thread* thread = threads_.find(event.thread)) thread->clear();
+  }
+  if (const auto* block = std::get_if<BlockIo>(&event.payload)) {
+    blocks_.on(event, *block, process_or_thread(process, event.thread));
+    return {};
+  }
+  if (NotifyExits::looks_at(event.payload)) exits_.on(event, process);
+  if (changes.empty() && !IrqDeliveries::looks_at(event.payload)) return {};
+  return deliveries_.on(event, changes, process);
+}
 
 }  // namespace trapline

@@ -106,7 +106,7 @@ void RequestSpans::end_siblings(std::size_t spec, ThreadId process, std::uint64_
 
 const RequestSpan* RequestSpans::on(const Event& event, NameId name, ThreadId process,
                                     std::optional<Timestamp> notified) {
-  if (name >= roles_.size() || roles_[name].empty()) return nullptr;
+  if (!looks_at(name)) return nullptr;
   const RequestSpan* ended = nullptr;
   for (const Role& role : roles_[name]) {
     const RequestSpec& spec = specs_[role.spec];

@@ -55,6 +55,10 @@ class RequestSpans {
 
   // Sets the marker for the next calls, which parse it once when needed.
   void look_at(const Marker& marker);
+  // Returns whether events of this name begin or end requests.
+  [[nodiscard]] bool looks_at(NameId name) const {
+    return name < roles_.size() && !roles_[name].empty();
+  }
   // Takes the marker as event `name` of a thread of `process`. Returns the request that it ends, or
   // nullptr; valid until the next call. `notified` is stored with a request that it begins.
   [[nodiscard]] const RequestSpan* on(const Event& event, NameId name, ThreadId process,

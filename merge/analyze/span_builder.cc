@@ -37,9 +37,23 @@ void SpanBuilder::flow(SpanId from, SpanId to, FlowKind kind) {
   for (SpanSink* sink : sinks_) sink->flow(from, to, kind);
 }
 
-void SpanBuilder::remember(Remembered& spans, Timestamp at, SpanId id) {
-  spans.insert_or_assign(spans.end(), at, id);
-  if (spans.size() > kMostRemembered) spans.erase(spans.begin());
+void SpanBuilder::Remembered::add(Timestamp at, SpanId id) {
+  const auto place = !spans_.empty() && spans_.back().at < at
+                         ? spans_.end()
+                         : std::ranges::lower_bound(spans_, at, {}, &At::at);
+  if (place != spans_.end() && place->at == at)
+    place->id = id;
+  else
+    spans_.insert(place, {at, id});
+  if (spans_.size() > kMostRemembered) spans_.pop_front();
+}
+
+SpanId SpanBuilder::Remembered::find(Timestamp at, bool forget) {
+  const auto place = std::ranges::lower_bound(spans_, at, {}, &At::at);
+  if (place == spans_.end() || place->at != at) return SpanId::kNone;
+  const SpanId id = place->id;
+  if (forget) spans_.erase(place);
+  return id;
 }
 
 void SpanBuilder::on_guest_run(const GuestRun& run) {
@@ -53,42 +67,40 @@ void SpanBuilder::on_guest_run(const GuestRun& run) {
 }
 
 SpanId SpanBuilder::exit_of(Timestamp begin) {
-  if (const auto exit = exits_.find(begin); exit != exits_.end()) return exit->second;
-  if (const auto exit = open_exits_.find(begin); exit != open_exits_.end()) return exit->second;
+  if (const SpanId exit = exits_.find(begin); exit != SpanId::kNone) return exit;
+  if (const SpanId exit = open_exits_.find(begin); exit != SpanId::kNone) return exit;
   const std::vector<OpenExit> open = pipeline_->open();
   if (std::ranges::find(open, begin, &OpenExit::begin) == open.end()) return SpanId::kNone;
   const SpanId id = next_id();
-  remember(open_exits_, begin, id);
+  open_exits_.add(begin, id);
   return id;
 }
 
 void SpanBuilder::on_exit(const ExitSpan& exit) {
   Span span;
-  if (!open_exits_.empty()) {
-    const auto open = open_exits_.find(exit.start);
-    if (open != open_exits_.end() && exit.detail.access == Access::kWrite) {
-      span.id = open->second;
-      open_exits_.erase(open);
-    }
-  }
+  // Only an exit with a write can carry a guest's notify.
+  const bool writes = exit.detail.access == Access::kWrite;
+  if (writes) span.id = open_exits_.find(exit.start, true);
   span.kind = SpanKind::kExit;
   span.track.thread = exit.thread;
   span.vcpu = exit.vcpu;
   span.begin = exit.start;
   span.end = exit.end;
   emit(span);
-  // Only an exit with a write can carry a guest's notify.
-  if (exit.detail.access == Access::kWrite) remember(exits_, exit.start, span.id);
+  if (writes) exits_.add(exit.start, span.id);
   emit_parts(exit, span);
   emit_handlers(exit, span);
 }
 
 void SpanBuilder::emit_parts(const ExitSpan& exit, const Span& parent) {
-  std::vector<Wakeup>* wakeups = wakeups_.find(exit.thread);
+  std::vector<At>* wakeups = wakeups_.find(exit.thread);
   std::size_t next = 0;
   bool slept = false;
+  Span part = child_of(parent, SpanKind::kPart, {}, {});
   for (const PartInterval& interval : exit.intervals) {
-    Span part = child_of(parent, SpanKind::kPart, interval.begin, interval.end);
+    part.id = SpanId::kNone;
+    part.begin = interval.begin;
+    part.end = interval.end;
     part.part = interval.part;
     emit(part);
     const bool sleeps = interval.part == Part::kBlocked || interval.part == Part::kHalted;
@@ -110,7 +122,7 @@ void SpanBuilder::on(ThreadChanges changes) {
   const bool in_exit =
       vcpu && (vcpu->where == VcpuState::Where::kKernel || vcpu->where == VcpuState::Where::kUser);
   if (!in_exit || !vcpu->off_cpu || !pipeline_->counts(woken)) return;
-  std::vector<Wakeup>* wakeups = wakeups_.get(woken, kMostThreads);
+  std::vector<At>* wakeups = wakeups_.get(woken, kMostThreads);
   if (wakeups == nullptr || wakeups->size() >= ExitTracker::kMostIntervals) return;
   // sched_waking and then sched_wakeup report the same wake-up.
   if (!wakeups->empty() && wakeups->back().at >= *vcpu->off_cpu) return;
@@ -184,7 +196,7 @@ void SpanBuilder::on_request(const RequestSpan& request, ThreadId process, NameI
   span.name = name;
   span.number = static_cast<std::uint32_t>(request.spec);
   emit(span);
-  remember(requests_, request.end, span.id);
+  requests_.add(request.end, span.id);
   if (request.notified) notified_by(*request.notified, span.id);
   if (request.block) emit_stages(request, span);
 }
@@ -231,8 +243,8 @@ void SpanBuilder::on_turn(const VhostTurn& turn) {
 }
 
 void SpanBuilder::on_delivered(const Delivered& delivered) {
-  const auto request = requests_.find(delivered.request.end);
-  if (request != requests_.end()) remember(injections_, delivered.injected, request->second);
+  const SpanId request = requests_.find(delivered.request.end);
+  if (request != SpanId::kNone) injections_.add(delivered.injected, request);
 }
 
 void SpanBuilder::on_interrupt(const IrqSpan& interrupt, ThreadId process) {
@@ -247,8 +259,8 @@ void SpanBuilder::on_interrupt(const IrqSpan& interrupt, ThreadId process) {
   span.number = interrupt.vector;
   emit(span);
   if (!interrupt.injected) return;
-  const auto request = injections_.find(*interrupt.injected);
-  if (request != injections_.end()) flow(request->second, span.id, FlowKind::kInjection);
+  const SpanId request = injections_.find(*interrupt.injected);
+  if (request != SpanId::kNone) flow(request, span.id, FlowKind::kInjection);
 }
 
 }  // namespace trapline

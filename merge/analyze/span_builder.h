@@ -10,7 +10,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <deque>
 #include <vector>
 
 #include "merge/analyze/exit_tracker.h"
@@ -44,10 +44,19 @@ class SpanBuilder {
   // Limit for the spans of each kind from which a flow may start; the latest are kept.
   static constexpr std::size_t kMostRemembered = 1u << 14;
   static constexpr std::size_t kMostThreads = 1u << 16;
-  using Remembered = std::map<Timestamp, SpanId>;
-  struct Wakeup {
+  struct At {
     Timestamp at;
     SpanId id = SpanId::kNone;
+  };
+  // The latest spans by a time of theirs. They are nearly always added in its order.
+  class Remembered {
+   public:
+    void add(Timestamp at, SpanId id);
+    // Returns kNone if there is none.
+    [[nodiscard]] SpanId find(Timestamp at, bool forget = false);
+
+   private:
+    std::deque<At> spans_;
   };
 
   [[nodiscard]] SpanId next_id() { return SpanId{++last_id_}; }
@@ -60,18 +69,17 @@ class SpanBuilder {
                   std::uint32_t number);
   void notified_by(Timestamp notify, SpanId span);
   void emit_handlers(const ExitSpan& exit, const Span& parent);
-  static void remember(Remembered& spans, Timestamp at, SpanId id);
   // Returns the exit that began at this time. An exit that is still open gets its id now.
   [[nodiscard]] SpanId exit_of(Timestamp begin);
 
   const Pipeline* pipeline_;
   std::vector<SpanSink*> sinks_;
   std::uint64_t last_id_ = 0;
-  Remembered exits_;       // by beginning, as in RequestSpan::notified
-  Remembered open_exits_;  // by beginning: exits that ended after the request
-  Remembered requests_;    // by end
-  Remembered injections_;  // by time of the injection: the request that it reports
-  ThreadTable<std::vector<Wakeup>> wakeups_;  // by vCPU thread, since its last exit
+  Remembered exits_;                      // by beginning, as in RequestSpan::notified
+  Remembered open_exits_;                 // by beginning: exits that ended after the request
+  Remembered requests_;                   // by end
+  Remembered injections_;                 // by time of the injection: the request that it reports
+  ThreadTable<std::vector<At>> wakeups_;  // by vCPU thread, since its last exit
 };
 
 }  // namespace trapline

@@ -107,30 +107,8 @@ void VhostTracker::on_raise(const Event& event, Thread& thread, const KvmIrq& ir
   deliveries_.on_notify(event, thread.worker.process, way, {raised});
 }
 
-void VhostTracker::on(const Event& event, ThreadChanges changes, ThreadId process,
-                      const Processes& processes) {
-  ended_.reset();
-  if (are_loss(changes)) {
-    deliveries_.on_hole();
-    for (auto& entry : threads_.entries()) entry.state.turn.reset();
-    exits_.clear();
-    return;
-  }
-  for (const ThreadChange& change : changes) {
-    if (change.leaves()) on_leave(change);
-    if (change.runs()) on_run(change, processes);
-    if (change.wakes()) on_wakeup(change);
-  }
-  if (std::holds_alternative<KvmExit>(event.payload)) {
-    if (Exit* exit = exits_.get(event.thread, kMostThreads)) *exit = {true, false, event.at};
-  } else if (std::holds_alternative<KvmEntry>(event.payload) ||
-             std::holds_alternative<KvmUserspaceExit>(event.payload)) {
-    if (Exit* exit = exits_.find(event.thread)) exit->in_kernel = false;
-  } else if (const auto* detail = std::get_if<KvmDetail>(&event.payload)) {
-    const bool is_access = detail->kind == DetailKind::kPort || detail->kind == DetailKind::kMmio;
-    if (is_access && detail->access == Access::kWrite) on_write(event.thread);
-  }
-  if (threads_.entries().empty()) return;
+// Follows the workers' interrupts.
+void VhostTracker::follow(const Event& event, ThreadChanges changes, ThreadId process) {
   if (Thread* worker = threads_.find(event.thread)) {
     if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) on_raise(event, *worker, *irq);
     process = worker->worker.process;

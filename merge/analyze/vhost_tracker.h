@@ -80,7 +80,9 @@ class VhostTracker {
   // Returns whether on() uses the event. Before a worker is known, on() uses only what shows what
   // vCPUs are doing.
   [[nodiscard]] bool looks_at(const Payload& payload) const {
-    return is_any_of<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail>(payload) ||
+    const auto* detail = std::get_if<KvmDetail>(&payload);
+    return is_any_of<KvmExit, KvmEntry, KvmUserspaceExit>(payload) ||
+           (detail != nullptr && detail->is_device_write()) ||
            (!threads_.entries().empty() && is_any_of<KvmStateLoad, KvmIrq>(payload));
   }
   // Takes events of the host's kernel for which looks_at() is true, or that changed a thread;
@@ -119,6 +121,7 @@ class VhostTracker {
     Timestamp begin;
   };
 
+  void follow(const Event& event, ThreadChanges changes, ThreadId process);
   void on_leave(const ThreadChange& change);
   void on_run(const ThreadChange& change, const Processes& processes);
   void on_wakeup(const ThreadChange& change);
@@ -133,5 +136,30 @@ class VhostTracker {
   std::optional<VhostTurn> ended_;
   std::vector<VhostTurn::Piece> ended_pieces_;
 };
+
+// Inlined, because many events pass through it and few are of interest.
+inline void VhostTracker::on(const Event& event, ThreadChanges changes, ThreadId process,
+                             const Processes& processes) {
+  ended_.reset();
+  if (are_loss(changes)) {
+    deliveries_.on_hole();
+    for (auto& entry : threads_.entries()) entry.state.turn.reset();
+    exits_.clear();
+    return;
+  }
+  for (const ThreadChange& change : changes) {
+    if (change.leaves()) on_leave(change);
+    if (change.runs()) on_run(change, processes);
+    if (change.wakes()) on_wakeup(change);
+  }
+  if (std::holds_alternative<KvmExit>(event.payload)) {
+    if (Exit* exit = exits_.get(event.thread, kMostThreads)) *exit = {true, false, event.at};
+  } else if (is_any_of<KvmEntry, KvmUserspaceExit>(event.payload)) {
+    if (Exit* exit = exits_.find(event.thread)) exit->in_kernel = false;
+  } else if (const auto* detail = std::get_if<KvmDetail>(&event.payload)) {
+    if (detail->is_device_write()) on_write(event.thread);
+  }
+  if (!threads_.entries().empty()) follow(event, changes, process);
+}
 
 }  // namespace trapline

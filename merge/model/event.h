@@ -137,6 +137,10 @@ struct KvmDetail {
   DetailKind kind;
   Access access;
   bool unsatisfied;  // an MMIO read that user space has not answered yet
+  // Returns whether it is a write to a port or to MMIO.
+  [[nodiscard]] bool is_device_write() const {
+    return kind <= DetailKind::kMmio && access == Access::kWrite;
+  }
 };
 
 // kvm_write_tsc_offset: from this event on, the vCPU's TSC is the host's plus `next`.

@@ -717,6 +717,7 @@ void ExitTracker::recut(Thread& thread, Timestamp begin, Timestamp end, State to
     saw_waits_in_halts_ |= piece.part == Part::kPreempted && until > from;
     if (to == State::kHalted) {
       part(thread.span.parts, Part::kHalted) += elapsed(from, until);
+      if (piece.part <= Part::kUser) thread.totals.polled_ns += elapsed(from, until);
       put(Part::kHalted, from, until);
     } else {
       thread.was_stopped |= until > from;

@@ -29,6 +29,7 @@ void HostRuns::on_interrupt(Cpu& cpu, const Event& event, HostStep step) {
   if (!cpu.thread || step < kIrqBegin || step > kVectorEnd) return;
   const Kind kind = step <= kIrqEnd ? kHard : step <= kSoftirqEnd ? kSoft : kVector;
   if (step == kIrqBegin || step == kSoftirqBegin || step == kVectorBegin) {
+    if (!is_in_interrupt(event.cpu)) cpu.woken.reset();
     if (knows_[kind]) cpu.began[kind] = event.at;
     return;
   }
@@ -37,6 +38,41 @@ void HostRuns::on_interrupt(Cpu& cpu, const Event& event, HostStep step) {
   if (!began || (kind != kSoft && cpu.began[kSoft])) return;
   if (Thread* thread = threads_.get(*cpu.thread, kMostThreads))
     thread->interrupts_ns += elapsed(*began, event.at);
+  const auto woken = std::exchange(cpu.woken, std::nullopt);
+  if (Thread* thread = woken ? threads_.get(*woken, kMostThreads) : nullptr) {
+    ++thread->idle_wakes;
+    thread->idle_ns += elapsed(*began, event.at);
+  }
+}
+
+// Follows a work item from the thread that queues it to the worker that ran it. A worker runs one
+// item at a time, and sleeps in some.
+void HostRuns::on_work(const Cpu& cpu, const Event& event, const HostEvent& work) {
+  if (work.step == HostStep::kWorkQueued) {
+    queued_.erase(work.address);
+    if (work.level == InterruptLevel::kNone && queued_.size() < kMostWorks)
+      queued_.emplace(work.address, event.thread);
+    return;
+  }
+  Item* item = items_.get(event.thread, kMostThreads);
+  const Thread* worker = threads_.find(event.thread);
+  if (item == nullptr || worker == nullptr || cpu.thread != event.thread) return;
+  const std::uint64_t ran = worker->ran_ns + elapsed(cpu.since, event.at);
+  const Item before = std::exchange(*item, {});
+  if (work.step == HostStep::kWorkBegin) {
+    const auto queued = queued_.find(work.address);
+    if (queued == queued_.end()) return;
+    *item = {work.address, queued->second, ran};
+    queued_.erase(queued);
+    return;
+  }
+  knows_works_ = true;
+  if (before.address != work.address) return;
+  const std::pair key{event.thread, before.by};
+  if (works_.size() == kMostWorks && !works_.contains(key)) return;
+  Work& of = works_[key];
+  of.ran_ns += ran - before.ran_ns;
+  ++of.items;
 }
 
 void HostRuns::on_line(Cpu& cpu, const Event& event, const KvmIrq& irq) {
@@ -54,6 +90,8 @@ void HostRuns::take(const Event& event, ThreadChanges changes) {
   Cpu& cpu = cpus_[event.cpu];
   if (are_loss(changes)) {
     run(cpu, changes[0].since, true);
+    queued_.clear();
+    items_.clear();
     if (last_switch_) unknown_ns_ += elapsed(changes[0].since, changes[0].until);
     return;
   }
@@ -63,7 +101,8 @@ void HostRuns::take(const Event& event, ThreadChanges changes) {
   if (!last_switch_) return;
   if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) return on_line(cpu, event, *irq);
   if (const auto* host = std::get_if<HostEvent>(&event.payload))
-    return on_interrupt(cpu, event, host->step);
+    return host->step < HostStep::kWorkQueued ? on_interrupt(cpu, event, host->step)
+                                              : on_work(cpu, event, *host);
   const ThreadId running = switches ? changes[0].thread : event.thread;
   if (cpu.thread && *cpu.thread != running) run(cpu, event.at, false);
   if (!cpu.thread) {
@@ -97,6 +136,8 @@ void HostRuns::begin_at(Timestamp begin) {
   unknown_ns_ = ended_ = 0;
   earlier_.clear();
   lines_ = {};
+  works_.clear();
+  for (auto& entry : items_.entries()) entry.state.ran_ns = 0;
   for (Entry& entry : threads_.entries()) entry.state = {.several = entry.state.several};
   for (Cpu& cpu : cpus_) {
     cpu.since = cpu.last = begin;

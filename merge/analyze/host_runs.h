@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "merge/analyze/threads.h"
@@ -32,7 +33,10 @@ class HostRuns {
     // Part of ran_ns: interrupts and softirqs of the CPU, if knows_interrupts().
     std::uint64_t interrupts_ns = 0;
     std::uint64_t line_ns = 0;  // of the runs in which the thread set an interrupt line
-    bool several = false;       // threads had this id, one after the other
+    // Interrupts that woke this thread, first of all, while their CPU was idle. Their time is in no
+    // thread's.
+    std::uint64_t idle_wakes = 0, idle_ns = 0;
+    bool several = false;  // threads had this id, one after the other
     // `until` is set if another thread took the id then; `process` is the one that this one was in.
     std::optional<Timestamp> until = std::nullopt;
     ThreadId process{};
@@ -41,6 +45,15 @@ class HostRuns {
   using Lines = std::map<std::uint64_t, std::uint64_t>;
   static constexpr std::size_t kMostLines = 64;
   using Entry = ThreadTable<Thread>::Entry;
+  // The work items that a kernel worker ran for the thread that queued them: their number, and what
+  // the worker ran in them. An item counts at its recorded end, and if its queueing was recorded in
+  // the thread's own context, not in an interrupt.
+  struct Work {
+    std::uint64_t ran_ns = 0, items = 0;
+  };
+  using Works =
+      std::map<std::pair<ThreadId, ThreadId>, Work>;  // by the worker and the other thread
+  static constexpr std::size_t kMostWorks = 4096;
   // One run of a thread, as far as it counts.
   struct Run {
     ThreadId thread{};
@@ -61,6 +74,11 @@ class HostRuns {
                (!changes.empty() && (changes[0].leaves() || changes[0].loses()))) {
       take(event, changes);
     }
+  }
+  // Takes the end of a sleep that the event caused; call it after on().
+  void on_woken(const Event& event, ThreadId thread) {
+    if (!is_in_interrupt(event.cpu) || cpus_[event.cpu].thread != kIdle) return;
+    if (auto& woken = cpus_[event.cpu].woken; !woken) woken = thread;
   }
   // Takes task_newtask: an earlier thread with this id, of this process, is a different one.
   void on_new(ThreadId thread, ThreadId process, Timestamp at);
@@ -85,6 +103,9 @@ class HostRuns {
     const Lines* lines = lines_.find(thread);
     return lines == nullptr ? Lines() : *lines;
   }
+  [[nodiscard]] const Works& works() const { return works_; }
+  // Returns whether the ends of work items were recorded.
+  [[nodiscard]] bool knows_works() const { return knows_works_; }
   // Returns whether all kinds of interrupts were recorded.
   [[nodiscard]] bool knows_interrupts() const {
     return knows_[kHard] && knows_[kSoft] && (knows_[kVector] || has_vectors_ == false);
@@ -96,28 +117,41 @@ class HostRuns {
   }
 
  private:
+  static constexpr ThreadId kIdle{0};
   enum Kind : std::size_t { kHard, kVector, kSoft, kKinds };
   struct Cpu {
     std::optional<ThreadId> thread;                        // nullopt: not known
     Timestamp since, last;                                 // when its run began; its last event
     bool sets_line = false;                                // in its run
     std::array<std::optional<Timestamp>, kKinds> began{};  // of the interrupts that the CPU is in
+    std::optional<ThreadId> woken;  // by these, while the CPU is idle: the first thread
+  };
+  // A work item that a worker is in.
+  struct Item {
+    std::uint64_t address = 0;  // 0: none
+    ThreadId by{};
+    std::uint64_t ran_ns = 0;  // of the worker, when it began
   };
   void take(const Event& event, ThreadChanges changes);
   void run(Cpu& cpu, Timestamp end, bool known);
   void on_line(Cpu& cpu, const Event& event, const KvmIrq& irq);
   void on_interrupt(Cpu& cpu, const Event& event, HostStep step);
+  void on_work(const Cpu& cpu, const Event& event, const HostEvent& work);
 
   std::vector<Cpu> cpus_;
   ThreadTable<Thread> threads_;
   std::vector<Entry> earlier_;
   ThreadTable<Lines> lines_;
+  std::map<std::uint64_t, ThreadId> queued_;  // by a work item's address: who queued it
+  ThreadTable<Item> items_;
+  Works works_;
   std::uint64_t unknown_ns_ = 0, ended_ = 0;
   Run last_ended_;
   std::optional<Timestamp> first_switch_, last_switch_;
   bool goes_on_ = false;
   std::array<bool, kKinds> knows_{};  // an end of this kind was recorded
-  std::optional<bool> has_vectors_;   // some of a CPU's interrupts have no line: x86
+  bool knows_works_ = false;
+  std::optional<bool> has_vectors_;  // some of a CPU's interrupts have no line: x86
 };
 
 }  // namespace trapline

@@ -114,6 +114,8 @@ void Pipeline::plan() {
       kOfChanges, [](To to, Of event) { to.on_waits(event); });
   add(has(selected_, SpanClass::kDeeds), is_any_of<IoctlEnter, KvmIrq, NewThread>, 0,
       [](To to, Of event) {
+        const auto* irq = std::get_if<KvmIrq>(&event.payload);
+        if (irq != nullptr && irq->step != IrqStep::kMsi) return;
         for (SpanSink* sink : to.sinks(SpanClass::kDeeds)) sink->event(event, to);
       });
   add(kernel_ != nullptr, any, 0,
@@ -470,8 +472,10 @@ void Pipeline::on_vhost(const Event& event, ThreadId process) {
 
 void Pipeline::on_waits(const Event& event) {
   waits_->on(event, *this);
-  if (waits_->woke() && !cut_)
+  if (waits_->woke() && !cut_) {
+    if (runs_) runs_->on_woken(event, waits_->woke()->thread);
     for (SpanSink* sink : sinks(SpanClass::kDeeds)) sink->event(event, *this);
+  }
   const EndedWait* ended = waits_->ended();
   if (ended == nullptr) return;
   for (SpanSink* sink : sinks(SpanClass::kWaits)) sink->wait(*ended, *this);

@@ -42,7 +42,7 @@ enum class SpanClass : std::uint32_t {
   kKernelParts = 65536,  // exit() has its kernel's shares: Pipeline::kernel(); implies kIntervals
   kHostRuns = 262144,    // Pipeline::host_runs()
   kFaults = 524288,      // exit() has its page fault: Pipeline::faults(); implies kIntervals
-  // event() for ioctls, interrupts of a guest, wake-ups and new threads; Pipeline::waits()->woke()
+  // event() for ioctls, messages of interrupts, wake-ups, new threads; Pipeline::waits()->woke()
   kDeeds = 1048576,
   kChanges = 2097152,  // event() for events that changed a thread: Pipeline::changes()
 };

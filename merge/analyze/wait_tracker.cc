@@ -153,7 +153,7 @@ std::span<const WaitShare> WaitTracker::open(ThreadId id) const {
 }
 
 void WaitTracker::on(const ThreadChange& change, const Pipeline& pipeline) {
-  Thread* thread = threads_.find(change.thread);
+  Thread* thread = finds_ == Finds::kWakers ? nullptr : threads_.find(change.thread);
   switch (change.kind) {
     case ThreadChange::Kind::kLeaves:
       if (thread == nullptr && finds_ != Finds::kWakers && pipeline.vcpu(change.thread))
@@ -232,11 +232,13 @@ void WaitTracker::charge_page(Thread& thread, const ProvenCulprit& by, const Roo
 // Ends the sleep of any thread; `thread` is set if the thread is a vCPU's.
 void WaitTracker::end_sleep(const ThreadChange& change, Thread* thread, const Pipeline& pipeline) {
   ProvenCulprit by = cause_.of(change, pipeline);
+  woke_ = {change.thread, by};
+  if (finds_ == Finds::kWakers) {
+    if (by->is_thread()) woke_->by.set_thread(named(by->thread, change.at, pipeline));
+    return;
+  }
   const Root root = root_of(by, change.since, change.at, pipeline.threads());
   by.set_root(root.kind);
-  woke_ = {change.thread, by};
-  if (finds_ == Finds::kWakers && by->is_thread())
-    woke_->by.set_thread(named(by->thread, change.at, pipeline));
   const Root cause = !cause_.ends(cause_.without_end())   ? Root()
                      : root.kind != CulpritKind::kUnknown ? root
                                                           : Root{by->kind, by->thread};
@@ -321,12 +323,12 @@ void WaitTracker::add_halts(const PartInterval& halted, std::span<const WaitShar
   }
 }
 
-void WaitTracker::on_exit(const ExitSpan& exit) {
+void WaitTracker::find_shares(const ExitSpan& exit) {
   of_exit_.clear();
   halts_.clear();
   const auto has = [&exit](Part part) { return exit.parts[static_cast<std::size_t>(part)] != 0; };
-  if (finds_ == Finds::kWakers || !(has(Part::kBlocked) || has(Part::kHalted) ||
-                                    (has(Part::kPreempted) && finds_ == Finds::kAll))) [[likely]]
+  if (!has(Part::kBlocked) && !has(Part::kHalted) &&
+      !(has(Part::kPreempted) && finds_ == Finds::kAll)) [[likely]]
     return;
   Thread* thread = threads_.find(exit.thread);
   static const std::vector<WaitShare> kNone;

@@ -91,7 +91,9 @@ class WaitTracker {
   [[nodiscard]] std::span<const WaitShare> open(ThreadId thread) const;
 
   // Takes the shares of an exit from those of its thread. The exit must have its intervals.
-  void on_exit(const ExitSpan& exit);
+  void on_exit(const ExitSpan& exit) {
+    if (finds_ != Finds::kWakers) find_shares(exit);
+  }
   // Returns the shares of the exit that on_exit() got, in order of time.
   [[nodiscard]] std::span<const WaitShare> shares() const { return of_exit_; }
   // Returns the sleeps in the halted time of the exit that on_exit() got, with what ended them.
@@ -153,6 +155,7 @@ class WaitTracker {
   static void drop(Thread& thread, Timestamp from, Timestamp until);
   void clear(Thread& thread);
   void make_room();
+  void find_shares(const ExitSpan& exit);
   void add_rest(const ExitSpan& exit);
   void add_halts(const PartInterval& halted, std::span<const WaitShare> shares);
 

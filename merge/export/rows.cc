@@ -330,10 +330,10 @@ class HostCpuRowExporter final : public RowExporter {
  public:
   HostCpuRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
                      OutputFile output, std::unique_ptr<TableSink> table)
-      : RowExporter(
-            context, options, form, std::move(output),
-            all_columns({"vm_name", "role", "name", "ran_ns", "guest_ns", "kernel_ns", "user_ns",
-                         "halts_ns", "turns", "interrupts_ns", "counted_ns", "woken_by", "did"})),
+      : RowExporter(context, options, form, std::move(output),
+                    all_columns({"vm_name", "role", "name", "ran_ns", "guest_ns", "kernel_ns",
+                                 "user_ns", "polling_ns", "not_known_ns", "turns", "interrupts_ns",
+                                 "counted_ns", "woken_by", "did"})),
         table_(std::move(table)) {}
   [[nodiscard]] SpanClass selects() const override { return table_->selects(); }
   [[nodiscard]] bool is_empty(const Naming& names) const override {
@@ -355,7 +355,7 @@ class HostCpuRowExporter final : public RowExporter {
   }
 
  private:
-  static constexpr std::string_view kParts[] = {"guest", "kernel", "user", "halts"};
+  static constexpr std::string_view kParts[] = {"guest", "kernel", "user", "polling", "not_known"};
   [[nodiscard]] static CellValue cell(const Table& table, std::size_t row, std::string_view key) {
     return std::ranges::find(table.columns, key, &Table::Described::key)->value(row);
   }
@@ -389,6 +389,7 @@ class HostCpuRowExporter final : public RowExporter {
       for (++row; row < threads.rows; ++row) {
         const auto part = get<std::string>(threads, row, "part");
         if (part.empty()) break;
+        if (!get<std::string>(threads, row, "reason").empty()) continue;
         parts[static_cast<std::size_t>(std::ranges::find(kParts, part) - std::begin(kParts))] =
             get<std::uint64_t>(threads, row, "ns");
       }

@@ -42,6 +42,9 @@ enum class HostStep : std::uint8_t {
   kMadvise,      // madvise() is called: number (the advice)
   kMadviseEnd,   // madvise() returns
   kDirtyPushed,  // a vCPU's write goes to its ring of dirty pages
+  kWorkQueued,   // a thread, or an interrupt (level), gives kernel workers a work item: address
+  kWorkBegin,    // a kernel worker begins the work item
+  kWorkEnd,
 };
 // The gfp flags of a kPageAlloc that show what a page is for: linux/gfp_types.h.
 enum GfpFlag : std::uint64_t { kGfpMovable = 0x8, kGfpZero = 0x100, kGfpThisNode = 0x200000 };
@@ -52,7 +55,7 @@ struct HostEvent {
   HostStep step;
   std::int32_t number, thread;
   std::uint64_t address, call;
-  InterruptLevel level = InterruptLevel::kNone;  // for kTimerBegin, kTimerEnd
+  InterruptLevel level = InterruptLevel::kNone;  // for kTimerBegin, kTimerEnd, kWorkQueued
 };
 
 // A step of a read or write of a block device of the host. A bio is queued, perhaps for a device

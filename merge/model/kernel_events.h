@@ -50,6 +50,7 @@ enum class Decoder : std::uint8_t {
   kWakeup,  // bool: sched_waking
   kMigration,
   kTimer,  // HostStep
+  kWork,   // HostStep
   kHost,   // HostStep, as kHostAt
   kHostAt,
   kMapChange,
@@ -149,12 +150,14 @@ constexpr std::string_view
     kNoIoctl = "the time in QEMU ends at a later event, and holds some of the kernel's",
     kNoCause = "trapline stalls calls more causes unknown",
     kNoInterrupts = "the time of interrupts is not known (--host-cpu)",
+    kNoWork = "what kernel workers did for a VM is not known (--host-cpu)",
     kNoFault = "the causes of more page faults are not known (--faults)";
 
 constexpr RecordedBy kScheduler{kSched | kStalls | kPages | kHostCpu, kEveryArch, kNoCause},
     kForWakers{kStalls | kPages | kHostCpu, kEveryArch, kNoCause},
     kForMemory{kStalls | kPages, kEveryArch, kNoCause}, kForFaults{kPages, kEveryArch, kNoFault},
-    kForFaultsX86{kPages, kX86, kNoFault}, kForVectors{kHostCpu, kX86, kNoInterrupts};
+    kForFaultsX86{kPages, kX86, kNoFault}, kForVectors{kHostCpu, kX86, kNoInterrupts},
+    kForWork{kHostCpu, kEveryArch, kNoWork};
 
 // Decoded events come first. --kvm does not enable kvm_emulate_insn, kvm_fpu, or the events of the
 // MMU notifier and of Hyper-V's timers: they are frequent and would say nothing new about exits.
@@ -261,6 +264,12 @@ constexpr KernelEvent kRows[] = {
     Row("irq_vectors:call_function_single_exit", kForVectors, {kHost, kVectorEnd, kHostRuns}),
     Row("irq_vectors:irq_work_entry", kForVectors, {kHost, kVectorBegin, kHostRuns}),
     Row("irq_vectors:irq_work_exit", kForVectors, {kHost, kVectorEnd, kHostRuns}),
+    Row("workqueue:workqueue_queue_work", kForWork, {kWork, kWorkQueued, kHostRuns},
+        {"work", "common_flags"}, "work struct={work:x}"),
+    Row("workqueue:workqueue_execute_start", kForWork, {kWork, kWorkBegin, kHostRuns}, {"work"},
+        "work struct {work:x}"),
+    Row("workqueue:workqueue_execute_end", kForWork, {kWork, kWorkEnd, kHostRuns}, {"work"},
+        "work struct {work:x}"),
     Row("syscalls:sys_enter_futex", {}, {kFutexCall, 0, kHalts}, {"uaddr", "op", "val"}),
     Row("syscalls:sys_exit_futex", {}, {kHost, kFutexEnd, kHalts}),
     Row("kvm:kvm_apic_ipi", {kKvm, kX86, kNoIrq}, {kIpiTo, 0, kHalts},

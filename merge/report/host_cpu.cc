@@ -1,13 +1,15 @@
 // --host-cpu: the CPU time of the host that each VM used, thread by thread.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -53,9 +55,12 @@ struct HostThreadRow {
     [[nodiscard]] std::uint64_t set() const { return raised + lowered; }
   };
   HostRole role = HostRole::kNotKnown;
-  std::string name, part;  // part: a part of the thread's time, in a row below the thread's
+  // part: a part of the thread's time, in a row below the thread's; reason: a part of that part, of
+  // exits with this reason.
+  std::string name, part, reason;
   std::int32_t tid = 0;
   std::uint64_t ns = 0, whole = 0, turns = 0;
+  double cpus = 0;
   std::optional<std::uint64_t> interrupts_ns;
   std::optional<std::uint64_t> counted_ns;  // by the kernel, of the whole recording
   Ranked woken_by, did;
@@ -69,7 +74,15 @@ struct HostVmRow {
   bool is_all = true;           // no other VM ran without a row
   std::uint64_t ns = 0;
   double cpus = 0;
+  // Interrupts that woke its threads while their CPU was idle.
+  std::optional<std::uint64_t> idle_wakes, idle_ns;
   std::vector<HostThreadRow> threads;
+};
+
+// What exits of a thread with one reason, as packed() has it, took.
+struct ReasonTimes {
+  std::uint64_t reason = 0;
+  std::array<std::uint64_t, 2> ns{};  // the kernel's part, QEMU's
 };
 
 // Returns what ended a sleep: "timer", "vCPU", "main loop", "own thread", a thread's name, "disk",
@@ -122,34 +135,57 @@ std::optional<HostThreadRow::Line> line_of(const HostRuns::Lines& lines) {
   return most == by_gsi.end() ? std::nullopt : std::optional(most->second);
 }
 
-// Adds rows with the parts of a vCPU thread's time. Time in no known state goes to the row of
-// halts, in which the thread polls and falls asleep.
-void add_parts(std::vector<HostThreadRow>& rows, const VcpuTotals& totals, const ReportData& data) {
-  const std::uint64_t ran = rows.back().ns;
-  const auto part = [&](Part one) { return totals.parts[static_cast<std::size_t>(one)]; };
-  const std::uint64_t known = totals.guest_ns + part(Part::kKernel) + part(Part::kUser);
-  if (!data.knows(State::kGuest) || known > ran) return;
-  const bool user = data.knows(State::kUser);
-  const std::tuple<std::string_view, std::string_view, std::uint64_t> parts[] = {
-      {"guest", "guest", totals.guest_ns},
-      {"kernel", user ? "exits, the host's kernel" : "exits, the host's kernel or QEMU",
-       part(Part::kKernel)},
-      {"user", "exits, QEMU", part(Part::kUser)},
-      {"halts", "in halts, or not known", ran - known}};
-  for (const auto& [key, title, ns] : parts) {
-    if (ns == 0) continue;
-    HostThreadRow row;
-    row.role = HostRole::kVcpu;
-    row.name = title;
-    row.part = key;
-    row.tid = rows.back().tid;
+// Adds rows with the parts of a vCPU thread's time, and below those of exits the `top` reasons that
+// took most of it.
+void add_parts(std::vector<HostThreadRow>& rows, const VcpuTotals& totals,
+               std::span<const ReasonTimes> reasons, std::size_t top, const ReportData& data,
+               const Naming& names) {
+  const HostThreadRow thread = rows.back();
+  const auto ns_of = [&](Part part) { return totals.parts[static_cast<std::size_t>(part)]; };
+  const std::uint64_t known =
+      totals.guest_ns + ns_of(Part::kKernel) + ns_of(Part::kUser) + totals.polled_ns;
+  if (!data.knows(State::kGuest) || known > thread.ns) return;
+  const auto add = [&](std::string_view part, std::string name, std::uint64_t ns,
+                       std::string reason = {}) {
+    if (ns == 0) return;
+    HostThreadRow& row = rows.emplace_back(thread);
+    row.name = std::move(name);
+    row.part = part;
+    row.reason = std::move(reason);
     row.ns = ns;
-    row.whole = rows.back().whole;
-    rows.push_back(std::move(row));
-  }
+    row.counted_ns.reset();
+  };
+  const auto add_exits = [&](Part part, std::string name) {
+    const std::string_view key = kPartNames[static_cast<std::size_t>(part)];
+    std::uint64_t others = ns_of(part);
+    add(key, std::move(name), others);
+    if (others < thread.whole / 100) return;
+    std::vector<std::pair<std::uint64_t, std::string>> most;
+    for (const ReasonTimes& one : reasons) {
+      const std::uint64_t ns = one.ns[static_cast<std::size_t>(part)];
+      if (ns != 0)
+        most.emplace_back(ns, ExitKeys({Dimension::kReason}).text({{one.reason}}, names));
+    }
+    std::ranges::sort(most, std::greater());
+    (void)keep_first(most, top);
+    for (const auto& [ns, reason] : most) {
+      add(key, reason, ns, reason);
+      others -= ns;
+    }
+    if (!most.empty()) add(key, "other exits", others, std::string(ReportData::kFoldedKey));
+  };
+  add("guest", "guest", totals.guest_ns);
+  add_exits(Part::kKernel,
+            fmt::format("exits, the host's kernel{}{}", data.knows(State::kUser) ? "" : " or ",
+                        data.knows(State::kUser) ? "" : data.vmm));
+  add_exits(Part::kUser, fmt::format("exits, {}", data.vmm));
+  add("polling", "halts: polling, falling asleep", totals.polled_ns);
+  add("not_known", totals.offline_ns != 0 ? "offline, or not known" : "not known",
+      thread.ns - known);
 }
 
 std::string name_of(const HostThreadRow& row) {
+  if (!row.reason.empty()) return "    " + row.name;
   if (!row.part.empty()) return "  " + row.name;
   const std::string text = fmt::format("{} (tid {})", row.name, row.tid);
   return row.role == HostRole::kVcpu || row.role == HostRole::kOther
@@ -177,12 +213,16 @@ std::string loop_sentence(const HostVmRow& row, const ReportData& data) {
   return text + '.';
 }
 
+std::string cpus_text(double cpus, std::string_view less = "<") {
+  return cpus < 0.001 ? fmt::format("{}0.001", less) : fmt::format("{:.3f}", cpus);
+}
+
 // Returns "took 0.118 CPUs of the host, 343 ms of CPU time in 2.90 s"
 std::string took_text(const HostVmRow& row, const ReportData& data) {
-  return fmt::format(
-      "took {}{} CPUs of the host, {} of CPU time in {}", row.at_least ? "at least " : "",
-      row.cpus < 0.001 ? "less than 0.001" : fmt::format("{:.3f}", row.cpus),
-      duration_text(row.ns, data.cycles), duration_text(data.end_ns - data.start_ns, data.cycles));
+  return fmt::format("took {}{} CPUs of the host, {} of CPU time in {}",
+                     row.at_least ? "at least " : "", cpus_text(row.cpus, "less than "),
+                     duration_text(row.ns, data.cycles),
+                     duration_text(data.end_ns - data.start_ns, data.cycles));
 }
 
 // Returns ": main loop 79.0%, its vCPU 21.0%."
@@ -196,6 +236,8 @@ std::string roles_text(const HostVmRow& row) {
   const auto name = [](HostRole role, bool one) -> std::string_view {
     if (role == HostRole::kVcpu) return one ? "its vCPU" : "its vCPUs";
     if (role == HostRole::kOther) return one ? "another thread" : "other threads";
+    if (role == HostRole::kIoUring) return one ? "an io_uring worker" : "io_uring workers";
+    if (role == HostRole::kWork) return "kernel workers";
     return role == HostRole::kKernel ? "the kernel's threads for it" : text_of(role);
   };
   std::vector<std::pair<std::uint64_t, std::string_view>> order;
@@ -278,7 +320,10 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
   table.add({"name"}, &Row::name);
   table.add({"tid"}, &Row::tid);
   table.add({"part"}, [](const Row& row) { return text_or_null(row.part); });
+  table.add({"reason"}, [](const Row& row) { return text_or_null(row.reason); });
   table.add({"ns", "time", Unit::kDuration}, &Row::ns);
+  table.add({"cpus"}, &Row::cpus);
+  table.add({.title = "CPUs"}, [](const Row& row) { return cpus_text(row.cpus); });
   table.add({.title = "share", .unit = Unit::kShare, .whole = "the VM's CPU time"},
             [](const Row& row) {
               return Share{row.ns, row.whole};
@@ -299,6 +344,11 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
   table.add({.key = "did_counts"}, of_thread([](const Row& row) { return row.did.counts; }));
   table.add({.title = title(did, "did"), .unit = Unit::kText, .drop_order = kDid},
             of_thread([](const Row& row) { return text_of(row.did); }));
+  if (vm.idle_wakes.value_or(0) != 0)
+    table.after = {{.text = fmt::format("Interrupts that woke its threads on idle CPUs: {}. They "
+                                        "took {}, which is in no row.",
+                                        grouped(*vm.idle_wakes), duration_text(vm.idle_ns, false)),
+                    .figures = true}};
   return table;
 }
 
@@ -344,19 +394,31 @@ std::string why_none(const ReportData& data, const Naming& names) {
           : "not all of their switches are recorded");
 }
 
-// Returns a line on what `record --host-cpu` would tell; empty if it would tell nothing.
-std::string lacks_text(std::span<const HostVmRow> vms, const Naming& names) {
+// Returns lines on the roles that are known by name alone, and on what `record --host-cpu` would
+// tell.
+std::vector<Paragraph> limits_of(std::span<const HostVmRow> vms, const Naming& names) {
   bool wakers = false;
-  for (const HostVmRow& vm : vms)
-    for (const HostThreadRow& row : vm.threads)
+  std::set<std::string_view> named;
+  for (const HostVmRow& vm : vms) {
+    for (const HostThreadRow& row : vm.threads) {
       wakers |= std::ranges::count(row.woken_by.names, text_of(HostRole::kNotKnown)) != 0;
-  wakers &= !names.pipeline.waits()->knows_timers();
-  const bool interrupts = !names.pipeline.host_runs()->knows_interrupts();
-  if (!wakers && !interrupts) return {};
-  return fmt::format("Not known: {}{}{}. trapline record --host-cpu records it.",
-                     interrupts ? "how long interrupts took" : "",
-                     interrupts && wakers ? ", and " : "",
-                     wakers ? "some of what woke threads" : "");
+      if (is_by_name(row.role)) named.insert(text_of(row.role));
+    }
+  }
+  const HostRuns& runs = *names.pipeline.host_runs();
+  std::vector<std::string_view> unknown;
+  if (!runs.knows_interrupts()) unknown.push_back("how long interrupts took");
+  if (wakers && !names.pipeline.waits()->knows_timers())
+    unknown.push_back("some of what woke threads");
+  if (!runs.knows_works()) unknown.push_back("what kernel workers did for VMs");
+  std::vector<Paragraph> lines = {{}};
+  if (!named.empty())
+    lines.push_back({.text = fmt::format("Roles known only by the threads' names: {}.",
+                                         fmt::join(named, ", "))});
+  if (!unknown.empty())
+    lines.push_back({.text = fmt::format("Not known: {}. trapline record --host-cpu records it.",
+                                         fmt::join(unknown, "; "))});
+  return lines.size() == 1 ? std::vector<Paragraph>() : lines;
 }
 
 // Returns the table from which the page draws a bar for each VM: its time by role.
@@ -393,16 +455,17 @@ Table page_table(std::vector<HostVmRow> vms) {
 class HostCpuTable : public TableSink {
  public:
   explicit HostCpuTable(const ReportOptions& options)
-      : requested_(options.asks(kHostCpuTable.option)), of_page_(options.page) {}
+      : requested_(options.asks(kHostCpuTable.option)),
+        of_page_(options.page),
+        top_(options.top == 0 ? kReasons : options.top) {}
 
   [[nodiscard]] SpanClass selects() const override {
     if (!requested_) return SpanClass::kHostRuns;
-    return SpanClass::kHostRuns | SpanClass::kDeeds;
+    return SpanClass::kHostRuns | SpanClass::kDeeds | SpanClass::kExits;
   }
   void event(const Event& event, const Pipeline& pipeline) override {
     if (!pipeline.is_of_hosts_kernel(event)) return;
-    const auto& woke = pipeline.waits()->woke();
-    if (woke) {
+    if (const auto& woke = pipeline.waits()->woke()) {
       Deeds* deeds = deeds_.get(woke->thread, kMostThreads);
       if (deeds != nullptr)
         deeds->woken_by.add(
@@ -415,15 +478,30 @@ class HostCpuTable : public TableSink {
       *earlier = {};
     }
     const auto* ioctl = std::get_if<IoctlEnter>(&event.payload);
-    const auto* irq = std::get_if<KvmIrq>(&event.payload);
     const bool calls = ioctl != nullptr && ioctl->command != kKvmRun;
-    const bool messages = irq != nullptr && irq->step == IrqStep::kMsi;
+    const bool messages = std::holds_alternative<KvmIrq>(event.payload);
     // Work of an interrupt that hit the thread is not the thread's.
     if ((!calls && !messages) || pipeline.host_runs()->is_in_interrupt(event.cpu)) return;
     Deeds* deeds = deeds_.get(event.thread, kMostThreads);
     if (deeds == nullptr) return;
     if (calls) deeds->ioctls.add(ioctl->command);
     if (messages) ++deeds->messages;
+  }
+  void exit(const ExitSpan& exit, const Pipeline&) override {
+    Deeds* deeds = deeds_.get(exit.thread, kMostThreads);
+    if (deeds == nullptr) return;
+    const std::uint64_t reason = packed(exit.reason, exit.source);
+    if (deeds->exits[deeds->last].reason != reason) [[unlikely]] {
+      const auto of = std::ranges::find(deeds->exits, reason, &ReasonTimes::reason);
+      deeds->last = static_cast<std::size_t>(of - deeds->exits.begin());
+      if (of == deeds->exits.end()) deeds->exits.push_back({reason});
+    }
+    std::array<std::uint64_t, 2>& ns = deeds->exits[deeds->last].ns;
+    ns[0] += exit.parts[static_cast<std::size_t>(Part::kKernel)];
+    ns[1] += exit.parts[static_cast<std::size_t>(Part::kUser)];
+  }
+  void unended(const UnendedExit& unended, const Pipeline& pipeline) override {
+    exit(unended.span, pipeline);
   }
   // Sets the sentence on the VMs' CPU time. No sentence if a VM's threads other than vCPUs are not
   // known.
@@ -457,9 +535,8 @@ class HostCpuTable : public TableSink {
     table.facts = {{"not_known_ns", to_value(unknown)},
                    {"irq_time_apart", to_value(names.processes.irq_time_apart())}};
     table.text_children = table.csv_children = true;
-    const std::string lacks =
-        table.rows == 0 ? why_none(data, names) : lacks_text(table.all(), names);
-    if (!lacks.empty()) table.after = {{}, {.text = lacks}};
+    table.after = table.rows != 0 ? limits_of(table.all(), names)
+                                  : std::vector<Paragraph>{{}, {.text = why_none(data, names)}};
     if (unknown != 0)
       table.before = {{},
                       {.text = fmt::format("Which thread ran is not known of {} of the CPUs' time.",
@@ -471,8 +548,21 @@ class HostCpuTable : public TableSink {
     };
     table.add({"vm"}, &Row::vm);
     table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
-    table.add({"ns"}, &Row::ns);
+    table.add({"ns", "time", Unit::kDuration}, &Row::ns);
     table.add({"cpus"}, &Row::cpus);
+    table.add({.title = "CPUs"}, [](const Row& row) { return cpus_text(row.cpus); });
+    table.add({"idle_wakes"}, &Row::idle_wakes);
+    table.add({"idle_ns"}, &Row::idle_ns);
+    if (table.rows > 1) table.titles = {"Host CPU of VM"};
+    for (const HostRole role : kRolesOfVm)
+      table.add({.title = std::string(text_of(role)),
+                 .unit = Unit::kShare,
+                 .drop_order = static_cast<std::uint8_t>(role),
+                 .whole = "the VM's CPU time"},
+                [role](const Row& row) {
+                  const bool is_known = row.has_others || role == HostRole::kVcpu;
+                  return is_known ? Share{time_of(row, role), row.ns} : CellValue();
+                });
     return {std::move(table)};
   }
 
@@ -482,14 +572,20 @@ class HostCpuTable : public TableSink {
     Counts<std::uint64_t> ioctls;
     std::uint64_t messages = 0;
     Counts<std::pair<CulpritKind, ThreadId>> woken_by;
+    std::vector<ReasonTimes> exits = {{}};  // the first is of no reason
+    std::size_t last = 0;                   // of the last exit
   };
+  static constexpr std::size_t kReasons = 3;
   [[nodiscard]] std::vector<HostVmRow> rows(const ReportData& data, const Naming& names) const {
     const Pipeline& pipeline = names.pipeline;
     std::map<std::string, std::pair<const Vm*, HostVmRow>> by_id;
     std::map<ThreadId, VcpuTotals> totals;
     for (const VcpuTotalsOf& vcpu : pipeline.vcpus()) totals.emplace(vcpu.thread, vcpu.totals);
-    for (const HostThread& thread :
-         host_threads(names, pipeline.host_runs()->threads(pipeline.end()))) {
+    auto threads = host_threads(names, pipeline.host_runs()->threads(pipeline.end()));
+    for (HostThread& work : host_works(names)) threads.push_back(std::move(work));
+    const auto ran = [](const HostThread& one) { return one.runs.state.ran_ns; };
+    std::ranges::stable_sort(threads, std::greater(), ran);
+    for (const HostThread& thread : threads) {
       auto& [vm, row] = by_id[thread.vm->id()];
       vm = thread.vm;
       if (thread.lacks_runs) {
@@ -497,6 +593,10 @@ class HostCpuTable : public TableSink {
         continue;
       }
       row.ns += thread.runs.state.ran_ns;
+      if (pipeline.host_runs()->knows_interrupts()) {
+        row.idle_wakes = row.idle_wakes.value_or(0) + thread.runs.state.idle_wakes;
+        row.idle_ns = row.idle_ns.value_or(0) + thread.runs.state.idle_ns;
+      }
       row.threads.push_back(row_of(thread, names));
     }
     const bool covers =
@@ -504,7 +604,8 @@ class HostCpuTable : public TableSink {
     const bool is_all = std::ranges::none_of(
         by_id, [](const auto& vm) { return vm.second.second.threads.empty(); });
     std::vector<HostVmRow> rows;
-    const std::uint64_t interval = data.end_ns - data.start_ns;
+    const auto length =
+        static_cast<double>(std::max(data.end_ns - data.start_ns, std::uint64_t{1}));
     for (auto& [id, of] : by_id) {
       auto& [vm, row] = of;
       if (row.threads.empty()) continue;
@@ -514,15 +615,20 @@ class HostCpuTable : public TableSink {
       row.irq_time_apart = names.processes.irq_time_apart() == true;
       row.at_least |= data.counters.gaps != 0 || !covers;
       row.is_all = is_all;
-      row.cpus = interval == 0 ? 0 : static_cast<double>(row.ns) / static_cast<double>(interval);
+      row.cpus = static_cast<double>(row.ns) / length;
       for (HostThreadRow& thread : std::exchange(row.threads, {})) {
         thread.whole = row.ns;
         row.threads.push_back(std::move(thread));
         if (data.is_window || data.counters.gaps != 0 || data.cycles)
           row.threads.back().counted_ns.reset();
         const auto vcpu = totals.find(ThreadId{row.threads.back().tid});
-        if (vcpu != totals.end()) add_parts(row.threads, vcpu->second, data);
+        const Deeds* deeds = deeds_.find(ThreadId{row.threads.back().tid});
+        if (vcpu != totals.end())
+          add_parts(row.threads, vcpu->second,
+                    deeds == nullptr ? std::vector<ReasonTimes>() : deeds->exits, top_, data,
+                    names);
       }
+      for (HostThreadRow& one : row.threads) one.cpus = static_cast<double>(one.ns) / length;
       rows.push_back(std::move(row));
     }
     std::ranges::stable_sort(rows, std::greater(), &HostVmRow::ns);
@@ -536,6 +642,7 @@ class HostCpuTable : public TableSink {
     row.name = row.role == HostRole::kVcpu ? names.vcpus.vcpu(entry.thread, false) : thread.comm;
     row.ns = entry.state.ran_ns;
     row.turns = entry.state.turns;
+    if (row.role == HostRole::kWork) return row;
     const HostRuns& runs = *names.pipeline.host_runs();
     if (runs.knows_interrupts()) row.interrupts_ns = entry.state.interrupts_ns;
     if (!entry.state.several) row.counted_ns = names.processes.counted(entry.thread);
@@ -558,6 +665,7 @@ class HostCpuTable : public TableSink {
   }
 
   bool requested_, of_page_;
+  std::size_t top_;
   ThreadTable<Deeds> deeds_;
   std::map<std::pair<ThreadId, Timestamp>, Deeds> earlier_;  // of ids that others took, then
 };

@@ -36,15 +36,25 @@ HostRole role_of(const HostRuns::Entry& ran, const std::string& comm, const Vm& 
   if (is_vcpu(ran, names)) return HostRole::kVcpu;
   if (ran.thread == vm.process) return HostRole::kMainLoop;
   if (comm.starts_with("vhost-")) return HostRole::kVhost;
+  if (comm.starts_with("iou-wrk-") || comm.starts_with("iou-sqp-")) return HostRole::kIoUring;
   if (comm.starts_with("kvm-pit/") || comm.starts_with("kvm-nx-lpage-re")) return HostRole::kKernel;
   return comm.starts_with("IO ") ? HostRole::kIoThread : HostRole::kOther;
+}
+
+// Returns the VMs of selected vCPUs, by id.
+std::map<std::string, const Vm*> selected_vms(const Naming& names) {
+  std::map<std::string, const Vm*> vms;
+  for (std::size_t i = 0; i < names.vms.size(); ++i)
+    if (names.pipeline.counts(names.threads[i].thread)) vms[names.vms[i].id()] = &names.vms[i];
+  return vms;
 }
 
 }  // namespace
 
 std::string_view text_of(HostRole role) {
-  constexpr std::array<std::string_view, 7> kTexts = {
-      "not known", "vcpu", "main loop", "iothread", "vhost", "kernel", "other"};
+  constexpr std::array<std::string_view, 9> kTexts = {"not known", "vcpu",       "main loop",
+                                                      "iothread",  "vhost",      "io_uring",
+                                                      "kernel",    "work items", "other"};
   return kTexts[static_cast<std::size_t>(role)];
 }
 
@@ -56,9 +66,7 @@ std::string key_of(HostRole role) {
 
 std::vector<HostThread> host_threads(const Naming& names,
                                      const std::vector<HostRuns::Entry>& runs) {
-  std::map<std::string, const Vm*> vms;
-  for (std::size_t i = 0; i < names.vms.size(); ++i)
-    if (names.pipeline.counts(names.threads[i].thread)) vms[names.vms[i].id()] = &names.vms[i];
+  const auto vms = selected_vms(names);
   std::vector<HostThread> threads;
   for (const HostRuns::Entry& entry : runs) {
     if (entry.state.ran_ns == 0) continue;
@@ -76,6 +84,24 @@ std::vector<HostThread> host_threads(const Naming& names,
   }
   std::ranges::stable_sort(threads, std::greater(),
                            [](const HostThread& one) { return one.runs.state.ran_ns; });
+  return threads;
+}
+
+std::vector<HostThread> host_works(const Naming& names) {
+  const auto vms = selected_vms(names);
+  std::map<std::pair<const Vm*, ThreadId>, HostThread> works;
+  for (const auto& [key, work] : names.pipeline.host_runs()->works()) {
+    const auto [worker, by] = key;
+    const auto vm = vms.find(vm_of({by, {}}, {}, names));
+    if (vm == vms.end() || names.processes.is_of_several(by)) continue;
+    HostThread& thread = works[{vm->second, worker}];
+    thread = {vm->second, HostRole::kWork, names.comm(worker), {worker, thread.runs.state}};
+    thread.lacks_runs = !names.pipeline.threads().switches().has_all_of(worker);
+    thread.runs.state.ran_ns += work.ran_ns;
+    thread.runs.state.turns += work.items;
+  }
+  std::vector<HostThread> threads;
+  for (auto& [of, thread] : works) threads.push_back(std::move(thread));
   return threads;
 }
 

@@ -20,15 +20,22 @@ enum class HostRole : std::uint8_t {
   kMainLoop,
   kIoThread,
   kVhost,
+  kIoUring,  // workers of the VM's process that io_uring made
   kKernel,
+  kWork,  // kernel workers, while they ran work items that a thread of the VM queued
   kOther
 };
-// Returns "vcpu", "main loop", "iothread", "vhost", "kernel", "other", "not known".
+// Returns "vcpu", "main loop", "iothread", "vhost", "io_uring", "kernel", "work items",
+// "other", "not known".
 [[nodiscard]] std::string_view text_of(HostRole role);
 // The roles of threads that ran for a VM, in the order in which they are shown.
-inline constexpr std::array kRolesOfVm = {HostRole::kVcpu,     HostRole::kMainLoop,
-                                          HostRole::kIoThread, HostRole::kVhost,
-                                          HostRole::kKernel,   HostRole::kOther};
+inline constexpr std::array kRolesOfVm = {
+    HostRole::kVcpu,    HostRole::kMainLoop, HostRole::kIoThread, HostRole::kVhost,
+    HostRole::kIoUring, HostRole::kKernel,   HostRole::kWork,     HostRole::kOther};
+// Returns whether only the names of threads tell of the role.
+[[nodiscard]] constexpr bool is_by_name(HostRole role) {
+  return role >= HostRole::kIoThread && role <= HostRole::kKernel;
+}
 // Returns the text as a key: "main_loop".
 [[nodiscard]] std::string key_of(HostRole role);
 
@@ -47,5 +54,8 @@ struct HostThread {
 // one that ran longest comes first.
 [[nodiscard]] std::vector<HostThread> host_threads(const Naming& names,
                                                    const std::vector<HostRuns::Entry>& runs);
+// Returns the kernel workers that ran work items for the VMs of selected vCPUs, each with what it
+// ran in these, as a thread whose turns are the items.
+[[nodiscard]] std::vector<HostThread> host_works(const Naming& names);
 
 }  // namespace trapline

@@ -22,6 +22,7 @@ AFTER = 10_000_000  # ns after the last switch only kvm_exit and kvm_entry tell 
 WINDOWS = [(0.1, 0.4), (0.45, 0.5), (0.6, 0.601)]  # parts of the recording
 A_TURN, READINGS = 10_000, 16_000_000
 
+WORK = ("workqueue_queue_work", "workqueue_execute_start", "workqueue_execute_end")
 MOST_WAKERS = 32  # of a thread, that the report keeps apart
 
 TELL_WHO_RUNS = {"kvm_exit", "kvm_entry", "sched_switch"}
@@ -75,10 +76,10 @@ def runs_of(events, holes):
     return runs, turns
 
 
-def interrupts_of(events, runs):
-    """{tid: ns of the interrupts in its runs}; None if not all kinds of interrupts were recorded. Those of a kind
-    count from the first recorded end on."""
-    taken, told, open_at, found = collections.Counter(), set(), {}, collections.defaultdict(list)
+def interrupts(events):
+    """{CPU: [(begin, end) of an interrupt]}; None if not all kinds of interrupts were recorded. Those of a kind count
+    from the first recorded end on."""
+    told, open_at, found = set(), {}, collections.defaultdict(list)
     for event in events:
         what, _, edge = event.name.rpartition("_")
         kind = KIND_OF.get(what)
@@ -93,7 +94,13 @@ def interrupts_of(events, runs):
             if begin is not None and not within:
                 found[event.cpu].append((begin, event.at))
     x86 = not any("esr_ec" in event.fields for event in events if event.name == "kvm_exit")
-    if not {"line", "softirq", *(["vector"] if x86 else [])} <= told:
+    return found if {"line", "softirq", *(["vector"] if x86 else [])} <= told else None
+
+
+def interrupts_of(events, runs):
+    """{tid: ns of the interrupts in its runs}; None if not all kinds of interrupts were recorded."""
+    taken, found = collections.Counter(), interrupts(events)
+    if found is None:
         return None
     for tid, of in runs.items():
         for run in of:
@@ -103,8 +110,34 @@ def interrupts_of(events, runs):
     return taken
 
 
+def works_of(events, runs):
+    """{worker: [ns that it ran in work items that each thread queued, {thread: ns}, items]}: an item counts at its end."""
+    queued, at, works = {}, {}, collections.defaultdict(lambda: collections.defaultdict(lambda: [0, 0]))
+
+    def ran(tid, until):
+        return sum(min(run.end, until) - run.begin for run in runs[tid] if run.begin < until)
+
+    for event in events:
+        if event.name not in WORK:
+            continue
+        item = event.fields["work"]
+        if event.name == WORK[0]:
+            queued.pop(item, None)
+            if not event.flags & wait_oracle.IRQ:
+                queued[item] = event.tid
+        elif event.name == WORK[1]:
+            at[event.tid] = item, queued.pop(item, None), event.at
+        else:
+            begun, by, since = at.pop(event.tid, (None, None, None))
+            if begun == item and by is not None:
+                of = works[event.tid][by]
+                of[0] += ran(event.tid, event.at) - ran(event.tid, since)
+                of[1] += 1
+    return works
+
+
 def wakers_of(events):
-    """(when, thread, who) of each end of a sleep, who as wait_oracle has it."""
+    """(when, thread, who, CPU) of each end of a sleep, who as wait_oracle has it."""
     causes, asleep, woken = wait_oracle.Causes(), set(), []
     for event in events:
         causes.on(event, event.flags)
@@ -114,7 +147,7 @@ def wakers_of(events):
                 asleep.add(recording.number(event.fields, "prev_pid"))
         elif event.name in wait_oracle.WAKES and (tid := recording.number(event.fields, "pid")) in asleep:
             asleep.discard(tid)
-            woken.append((event.at, tid, causes.of(event, event.flags, None)))
+            woken.append((event.at, tid, causes.of(event, event.flags, None), event.cpu))
     return woken
 
 
@@ -137,7 +170,11 @@ def check(trapline, path):
         return
     runs, turns = runs_of(events, holes)
     vms = reported(trapline, path)
-    threads = [row for vm in vms for row in vm["threads"]["rows"] if row["part"] is None]
+    threads = [row for vm in vms for row in vm["threads"]["rows"] if row["part"] is None and row["role"] != "work items"]
+    if not holes:
+        yield from works(events, runs, vms)
+        yield from idle_interrupts(events, runs, vms)
+        yield from branches(oracle.model_of(path), runs, vms)
     if not threads and not path.endswith("killed/trace.dat"):  # one of some threads' switches alone
         yield "no thread of a VM is reported"
     if len({row["tid"] for row in threads}) != len(threads):
@@ -146,9 +183,9 @@ def check(trapline, path):
         ns = sum(run.end - run.begin for run in runs[row["tid"]])
         if (row["ns"], row["turns"]) != (ns, turns[row["tid"]]):
             yield f"tid {row['tid']}: {row['ns']} ns in {row['turns']} turns, and it is {ns} in {turns[row['tid']]}"
-    interrupts = interrupts_of(events, runs)
+    taken = interrupts_of(events, runs)
     for row in threads:
-        ns = None if interrupts is None else interrupts[row["tid"]]
+        ns = None if taken is None else taken[row["tid"]]
         if not holes and row["interrupts_ns"] != ns:
             yield f"tid {row['tid']}: {row['interrupts_ns']} ns of interrupts, and it is {ns}"
     for vm in vms:
@@ -156,12 +193,16 @@ def check(trapline, path):
         if vm["ns"] != sum(row["ns"] for row in rows if row["part"] is None):
             yield f"VM {vm['vm']}: its threads do not sum to it"
         for thread in (row for row in rows if row["part"] is None and row["role"] == "vcpu"):
-            parts = [row["ns"] for row in rows if row["part"] and row["tid"] == thread["tid"]]
-            if parts and sum(parts) != thread["ns"]:
+            parts = [row for row in rows if row["part"] and row["tid"] == thread["tid"]]
+            if parts and sum(row["ns"] for row in parts if row["reason"] is None) != thread["ns"]:
                 yield f"tid {thread['tid']}: its parts do not sum to it"
+            for whole in (row for row in parts if row["reason"] is None):
+                reasons = [row["ns"] for row in parts if row["part"] == whole["part"] and row["reason"] is not None]
+                if reasons and sum(reasons) != whole["ns"]:
+                    yield f"tid {thread['tid']}: the reasons of its part {whole['part']} do not sum to it"
     if not holes:  # one may hide a sleep
         truth, wakers = collections.defaultdict(collections.Counter), collections.defaultdict(set)
-        for _, tid, who in wakers_of(events):
+        for _, tid, who, _ in wakers_of(events):
             truth[tid][kind_of(who)] += 1
             wakers[tid].add(who)
         for row in threads:
@@ -178,6 +219,73 @@ def check(trapline, path):
     yield from kernels_count(events, {row["tid"]: runs[row["tid"]] for row in threads})
 
 
+def branches(model, runs, vms):
+    """What a vCPU's thread ran in halted time, and in exits by their reason."""
+    for vm in vms:
+        rows = [row for row in vm["threads"]["rows"] if row["part"] is not None]
+        whole = {row["tid"] for row in vm["threads"]["rows"] if row["role"] == "vcpu"} - {row["tid"] for row in rows}
+        if whole and "guest" not in model.unknown:
+            yield f"VM {vm['vm']}: of its vCPUs' threads {whole} there are no parts"
+        for tid in {row["tid"] for row in rows}:
+            told = collections.defaultdict(dict)
+            for row in rows:
+                if row["tid"] == tid:
+                    told[row["part"]][row["reason"]] = row["ns"]
+            spans = [span for span in model.spans + model.unended if span.tid == tid]
+            halted = [piece for span in spans for piece in span.pieces] + [piece[:3] for piece in model.vcpus[tid].spanless]
+            polled = sum(max(0, min(run.end, end) - max(run.begin, begin)) for begin, end, state in halted if state == "halted"
+                         for run in between(runs[tid], begin, end))
+            if (got := told["polling"].get(None, 0)) != polled:
+                yield f"tid {tid}: it ran {got} ns in halts, and it is {polled}"
+            for part in ("kernel", "user"):
+                truth = collections.Counter()
+                for span in spans:
+                    truth[span.reason] += span.parts[part]
+                reasons = {reason: ns for reason, ns in told[part].items() if reason not in (None, "[other]")}
+                least = min(reasons.values(), default=0)
+                if any(ns != truth[reason] for reason, ns in reasons.items()) or any(
+                        ns > least for reason, ns in truth.items() if reasons and reason not in reasons):
+                    yield f"tid {tid}: the reasons of its part {part} are {reasons}, and they are {truth.most_common(4)}"
+
+
+def between(runs, begin, end):
+    """Those of the runs, which are in order, that have a part of this time."""
+    return runs[max(0, bisect.bisect_right(runs, (begin,)) - 1):bisect.bisect_left(runs, (end,))]
+
+
+def works(events, runs, vms):
+    """A VM's work items are those that its threads queued."""
+    truth = works_of(events, runs)
+    for vm in vms:
+        rows = vm["threads"]["rows"]
+        own = {row["tid"] for row in rows if row["part"] is None and row["role"] not in ("work items", "kernel")}
+        told = {row["tid"]: [row["ns"], row["turns"]] for row in rows if row["role"] == "work items"}
+        of_own = {worker: [sum(figures) for figures in zip(*(one for tid, one in of.items() if tid in own))]
+                  for worker, of in truth.items() if own & of.keys()}
+        if told != of_own:
+            yield f"VM {vm['vm']}: its work items are {told}, and they are {of_own}"
+
+
+def idle_interrupts(events, runs, vms):
+    """The interrupts that woke a VM's threads first, while their CPU was idle."""
+    found, idle, ends, woke = interrupts(events), collections.defaultdict(list), collections.defaultdict(list), {}
+    for run in runs[0]:
+        idle[run.cpu].append((run.begin, run.end))
+    for at, tid, _, cpu in wakers_of(events):
+        ends[cpu].append((at, tid))
+    for cpu, (begin, end) in ((cpu, one) for cpu, of in (found or {}).items() for one in of):
+        run = bisect.bisect_right(idle[cpu], (begin, end)) - 1
+        first = bisect.bisect_left(ends[cpu], (begin,))
+        if run >= 0 and end <= idle[cpu][run][1] and first < len(ends[cpu]) and ends[cpu][first][0] <= end:
+            of = woke.setdefault(ends[cpu][first][1], [0, 0])
+            of[0], of[1] = of[0] + 1, of[1] + end - begin
+    for vm in vms:
+        own = {row["tid"] for row in vm["threads"]["rows"] if row["part"] is None and row["role"] != "work items"}
+        told, truth = [vm["idle_wakes"], vm["idle_ns"]], [sum(woke.get(tid, (0, 0))[i] for tid in own) for i in (0, 1)]
+        if told != (truth if found is not None else [None, None]):
+            yield f"VM {vm['vm']}: {told} interrupts of idle CPUs, and they are {truth}"
+
+
 def windows(trapline, path, events, runs):
     """A thread's time in a part of the recording is that of its runs there."""
     first, last = events[0].at, events[-1].at
@@ -189,7 +297,7 @@ def windows(trapline, path, events, runs):
             continue  # nothing lies there
         for row in (row for vm in json.loads(done.stdout)["tables"]["host_cpu"]["rows"] for row in vm["threads"]["rows"]):
             ns = sum(max(0, min(run.end, end) - max(run.begin, begin)) for run in runs[row["tid"]])
-            if row["part"] is None and row["ns"] != ns:
+            if row["part"] is None and row["role"] != "work items" and row["ns"] != ns:
                 yield f"tid {row['tid']} ran {row['ns']} ns of {begin} to {end}, and it is {ns}"
 
 
@@ -203,8 +311,8 @@ def exported(trapline, path, vms):
         if row is None or thread is None:
             yield f"{len(rows)} threads are exported, not {len(threads)}"
             return
-        parts = {part["part"]: part["ns"] for part in threads if part["tid"] == thread["tid"] and part["part"]}
-        got = {key.removesuffix("_ns"): row[key] for key in ("guest_ns", "kernel_ns", "user_ns", "halts_ns") if row[key] is not None}
+        parts = {part["part"]: part["ns"] for part in threads if part["tid"] == thread["tid"] and part["part"] and part["reason"] is None}
+        got = {part: row[f"{part}_ns"] for part in ("guest", "kernel", "user", "polling", "not_known") if row[f"{part}_ns"] is not None}
         texts = {key: ", ".join(map("{} {}".format, thread[key], thread[f"{key}_counts"])) or None for key in ("woken_by", "did")}
         if got != parts or any(row[key] != texts[key] for key in texts) or row["ran_ns"] != thread["ns"] or any(
                 row[key] != thread[key] for key in ("role", "name", "tid", "turns", "interrupts_ns", "counted_ns")):

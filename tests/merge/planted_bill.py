@@ -190,12 +190,12 @@ class Check:
             self.wrong.append(f"{part.name}: {len(vms)} VMs")
         right = known = others = 0
         for number, vm in enumerate(sorted(vms, key=lambda vm: int(vm["vm"]))):
-            rows = [row for row in vm["threads"]["rows"] if row["part"] is None]
+            rows = [row for row in vm["threads"]["rows"] if row["part"] is None and row["role"] != "work items"]
             if vm["ns"] != sum(row["ns"] for row in rows):
                 self.wrong.append(f"{part.name}: the rows of VM {vm['vm']} do not sum to it")
             for row in rows:
                 self.time(part, row)
-                parts = [one["ns"] for one in vm["threads"]["rows"] if one["part"] and one["tid"] == row["tid"]]
+                parts = [one["ns"] for one in vm["threads"]["rows"] if one["part"] and one["reason"] is None and one["tid"] == row["tid"]]
                 if parts and sum(parts) != row["ns"]:
                     self.wrong.append(f"{part.name}: the parts of tid {row['tid']} do not sum to it")
                 for of, figure in zip(("right", "known", "others"), self.woken(part, row, int(vm["vm"]))):
@@ -253,7 +253,7 @@ class Check:
 
     def woken(self, part, row, vm):
         """How many of its wake-ups have their waker, all that have one, how many another one."""
-        truth = collections.Counter(waker_text(who, vm, self.model) for at, tid, who in self.wakers
+        truth = collections.Counter(waker_text(who, vm, self.model) for at, tid, who, _ in self.wakers
                                     if tid == row["tid"] and part.begin <= at <= part.end)
         told = collections.Counter()
         for name, count in zip(row["woken_by"], row["woken_by_counts"]):

@@ -14,7 +14,7 @@ const kRoom = 58; // px, for the axis of CPUs
 
 // The roles of a VM's threads, with the colours of the bars: QEMU's threads, and the kernel's, in shades of one each.
 const kRoles: [key: string, text: string, bar: string, fill: string][] = [["vcpu", "vCPU threads", "vcpu", "guest"], ["main_loop", "main loop", "main-loop", "user"],
-  ["iothread", "IOThreads", "iothread", "device"], ["vhost", "vhost", "vhost", "reason"], ["kernel", "kernel threads", "kernel", "kernel"], ["other", "other threads", "other", "all"]];
+  ["iothread", "IOThreads", "iothread", "device"], ["vhost", "vhost", "vhost", "reason"], ["io_uring", "io_uring", "uring", "logged"], ["kernel", "kernel threads", "kernel", "kernel"], ["work_items", "kernel workers", "work", "function"], ["other", "other threads", "other", "all"]];
 
 interface Strip {
   row: Fields;

@@ -267,6 +267,11 @@ void decode_fields(const Schema& s, const RecordedEvent& e, Payload& out) {
     case kTimer:
       out = HostEvent{s.kind<HostStep>(), 0, 0, 0, 0, level_of(s, e, 0)};
       return;
+    case kWork: {
+      const auto level = s.has(1) ? level_of(s, e, 1) : InterruptLevel::kHard;
+      out = HostEvent{s.kind<HostStep>(), 0, 0, s.get(e, 0), 0, level};
+      return;
+    }
     case kHost:
       out = HostEvent{s.kind<HostStep>(), i32(s, e, 0), 0, 0, 0};
       return;

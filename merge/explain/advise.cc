@@ -66,14 +66,10 @@ RemedyId AdviceSink::change(const ExitSpan& exit, Thread& thread, const Pipeline
   }
   if (!to_user) {
     if (is_fault_without_address(exit)) thread.unnamed_faults += cost_ns(exit.parts);
-    // A larger page that is there ends faults on pages that the host has, makes or copies.
     if (faults) {
-      using enum FaultCause;
       const PageFault& fault = pipeline.faults()->last();
-      const FaultCause cause = fault.why.cause;
-      const bool ends =
-          cause == kNotKnown || cause == kFirstTouch || cause == kWasThere || cause == kCopy;
-      return fault.address && ends ? RemedyId::kPages : RemedyId::kNone;
+      if (!fault.address) return RemedyId::kNone;
+      return remedy_of_fault(fault.why.cause, pipeline.threads().name_at(fault.why.by, exit.start));
     }
     const RemedyId served = remedy_of_kernel_exit(exit);
     if (served != RemedyId::kNone || !is_x86(exit.reason)) return served;

@@ -43,6 +43,21 @@ constexpr std::array<Remedy, kRemedies> kTable = {{
      "QEMU: -object memory-backend-memfd,id=ram,size=SIZE,hugetlb=on,prealloc=on -machine "
      "memory-backend=ram",
      "the memory is taken from the host when the guest starts (vm.nr_hugepages)"},
+    {kNone, "served-pages", "pages that another thread serves one by one (userfaultfd)",
+     "load them before the guest asks, in the order of: trapline export RECORDING --format jsonl "
+     "--rows working-set",
+     "pages that the guest would not ask for this time are loaded too"},
+    {kNone, "file-pages", "pages of files that are read when the guest asks",
+     "QEMU: prealloc=on for the memory's object; another VMM: madvise(MADV_POPULATE_READ) of the "
+     "ranges of: trapline export RECORDING --format jsonl --rows working-set",
+     "the memory is taken from the host when the guest starts"},
+    {kNone, "swap", "pages that the host had swapped out",
+     "host: memory.low for the VM's cgroup; sysctl vm.page-cluster=0 where few of the pages beside "
+     "them are needed",
+     "other memory of the host is swapped out"},
+    {kNone, "ksm", "pages that KSM took from the guest, to compare or merge them",
+     "QEMU: -machine mem-merge=off; host: echo 2 > /sys/kernel/mm/ksm/run",
+     "equal pages take memory once each"},
     {kWaits, "cpus", "other threads on the vCPUs' CPUs",
      "a CPU for each vCPU: taskset -cp CPU TID, others off it by an isolated cpuset "
      "(cpuset.cpus.partition)",
@@ -188,6 +203,16 @@ RemedyId remedy_of_address(const KvmDetail& detail, bool to_user) {
       return rule.change;
   }
   return RemedyId::kNone;
+}
+
+// A larger page that is there ends faults on pages that the host has, makes or copies.
+RemedyId remedy_of_fault(FaultCause cause, std::string_view remover) {
+  using enum FaultCause;
+  if (cause == kUserSpace) return RemedyId::kServed;
+  if (cause == kFile) return RemedyId::kFilePages;
+  if (cause == kSwap) return RemedyId::kSwapped;
+  if (cause == kRemoved && remover == "ksmd") return RemedyId::kMerged;
+  return cause <= kCopy ? RemedyId::kPages : RemedyId::kNone;
 }
 
 RemedyId remedy_of_kernel_exit(const ExitSpan& exit) {

@@ -136,6 +136,33 @@ TEST_F(AdviceTest, FaultsThatAreEachTheFirstOfTheirRangeAreNoneForLargerPages) {
   EXPECT_THAT(found.not_validated, IsEmpty());
 }
 
+TEST_F(AdviceTest, PagesOfAFileAreAdvisedOnOnlyWhereEventsProveThem) {
+  for (const bool is_proven : {true, false}) {
+    for (std::uint64_t page = 0; page < 20; ++page) {
+      const std::uint64_t address = (is_proven ? 0x1000000 : 0x2000000) + page * 0x200000;
+      play(exit(now_, kSvmNpf),
+           make(now_, 0, kVcpu0,
+                KvmDetail{address, 4, DetailKind::kPageFault, Access::kNone, false}));
+      if (is_proven) play(make(now_ + 10, 0, kVcpu0, HostEvent{HostStep::kFilePage, 0, 0, 0, 0}));
+      play(entry(now_ + 100));
+      now_ += 150;
+    }
+  }
+  const Advice found = advice();
+  EXPECT_THAT(found.rows, IsEmpty());
+  EXPECT_THAT(told(found.not_validated),
+              testing::UnorderedElementsAre("pages 0 0", "file-pages 0 0"));
+  for (const AdviceRow& row : found.not_validated) EXPECT_EQ(row.count, 20u);
+}
+
+TEST(RemediesTest, OnlyKsmItselfIsBlamedForPagesThatItTook) {
+  EXPECT_EQ(remedy_of_fault(FaultCause::kRemoved, "ksmd"), RemedyId::kMerged);
+  EXPECT_EQ(remedy_of_fault(FaultCause::kRemoved, "khugepaged"), RemedyId::kNone);
+  EXPECT_EQ(remedy_of_fault(FaultCause::kUserSpace, {}), RemedyId::kServed);
+  EXPECT_EQ(remedy_of_fault(FaultCause::kSwap, {}), RemedyId::kSwapped);
+  EXPECT_EQ(remedy_of_fault(FaultCause::kDisk, {}), RemedyId::kNone);
+}
+
 TEST_F(AdviceTest, TheDebugPortIsThatOfTheExits) {
   play(exit(now_, kSvmInterrupt), switch_out(now_ + 1, true),
        make(now_ + 2, 0, kOtherThread, SchedSwitch{kOtherThread, kVcpu0, true, "CPU 0/KVM"}),

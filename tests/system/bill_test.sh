@@ -25,8 +25,13 @@ each_thread_has_the_time_and_the_wakers_that_are_planted() {
   python3 "$tests/merge/planted_bill.py" "$trapline" "$work/out/bill.dat" || fail "see above"
 }
 
-each_planted_fault_has_its_cause() {
-  local thing names=(pages-huge pages-file pages-logged pages-ballooned)
+each_planted_fault_has_its_cause() { planted_faults pages-huge pages-file pages-logged pages-ballooned; }
+
+# With what `record --host-cpu` adds: the work items of kernel workers, and interrupts on the idle CPU.
+ten_quiet_guests_have_no_fault_that_a_change_caused() { planted_faults pages-quiet-{1..10}; }
+
+planted_faults() {
+  local thing names=("$@")
   for thing in qemu10 kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
   command_for_box
   # The second disk holds a guest's memory.

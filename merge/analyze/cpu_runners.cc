@@ -123,14 +123,19 @@ void CpuRunners::on_lost(const ThreadChange& loss) {
 
 namespace {
 
-// In one wait for a CPU, also counts the pieces between two kNotAllowed ones as kNotAllowed:
-// whichever thread ran then, the waiting one was not allowed to.
-void join_not_allowed(std::span<WaitShare> pieces) {
+// Returns the range from the first kNotAllowed piece to the last; `first` is the end if none is.
+auto not_allowed_of(std::span<WaitShare> pieces) {
   const auto not_allowed = [](const WaitShare& piece) {
     return piece.culprit->kind == CulpritKind::kNotAllowed;
   };
-  const auto first = std::find_if(pieces.begin(), pieces.end(), not_allowed);
-  const auto last = std::find_if(pieces.rbegin(), pieces.rend(), not_allowed).base();
+  return std::pair(std::find_if(pieces.begin(), pieces.end(), not_allowed),
+                   std::find_if(pieces.rbegin(), pieces.rend(), not_allowed).base());
+}
+
+// In one wait for a CPU, also counts the pieces between two kNotAllowed ones as kNotAllowed:
+// whichever thread ran then, the waiting one was not allowed to.
+void join_not_allowed(std::span<WaitShare> pieces) {
+  const auto [first, last] = not_allowed_of(pieces);
   for (auto piece = first; piece < last; ++piece) {
     if (piece->culprit->missing != Missing::kNone) return;  // the thread may have run unseen
   }
@@ -161,11 +166,10 @@ void CpuRunners::divide(std::uint32_t cpu, const Wait& wait, std::vector<WaitSha
     if (run < record.added) culprit = culprit_of(record.at(run), cpu, wait);
   }
   const auto pieces = std::span(shares).subspan(before);
-  join_not_allowed(pieces);
-  if (knows_moves_) return;
-  for (WaitShare& piece : pieces)  // the thread may have waited for another CPU
-    if (piece.culprit->kind == CulpritKind::kNotAllowed)
-      piece.culprit = ProvenCulprit(Missing::kMigrations);
+  if (knows_moves_) return join_not_allowed(pieces);
+  const auto [first, last] = not_allowed_of(pieces);
+  for (auto piece = first; piece < last; ++piece)  // the thread may have waited for another CPU
+    piece->culprit = ProvenCulprit(Missing::kMigrations);
 }
 
 }  // namespace trapline

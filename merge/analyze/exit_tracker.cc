@@ -76,9 +76,7 @@ ExitTracker::Thread* ExitTracker::new_thread(const Event& event) {
   thread->index = threads_.entries().size() - 1;
   thread->id = event.thread;
   thread->last = created ? *created : event.at;
-  // A loss since then may hide its first entry.
-  thread->phase =
-      latest_hole_end_ > thread->last ? Thread::Phase::kUnknown : Thread::Phase::kOffline;
+  thread->phase = phase_since(thread->last);
   thread->totals.begin = thread->mark = std::max(thread->last, begin_);
   thread->back = event.cpu < back_.size() && back_[event.cpu] == event.thread;
   return thread;
@@ -110,7 +108,7 @@ void ExitTracker::live_again(Thread& thread) {
   const Timestamp* created = created_.find(thread.id);
   if (created == nullptr || *created < thread.totals.end) return;
   thread.mark = std::max(*created, begin_);
-  thread.phase = Thread::Phase::kOffline;
+  thread.phase = phase_since(*created);
 }
 
 // Ends a vCPU's time before its first entry: only one that runs has such an event.
@@ -185,10 +183,7 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
   if (thread == nullptr) return;
   set_vcpu(*thread, exit.vcpu);
   if (thread->phase == Thread::Phase::kGuest) {
-    if (may_have_moved(thread->mark)) [[unlikely]]
-      forget(*thread, event.at);
-    else
-      end_guest_run(*thread, event.at);
+    end_guest_run(*thread, event.at);
     begin(*thread, event);
   } else if (thread->phase == Thread::Phase::kLeft) {
     if (thread->is_cut) ++counters_.exit_without_entry;
@@ -204,6 +199,7 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
     return;
   } else {
     saw_exits_in_a_row_ |= thread->phase == Thread::Phase::kExit;
+    if (thread->phase == Thread::Phase::kGone) live_again(*thread);
     // Its entry was not recorded, so it is not known since when it was in the guest.
     if (thread->phase == Thread::Phase::kOffline) thread->phase = Thread::Phase::kUnknown;
     end_unended(*thread, event.at);
@@ -239,10 +235,6 @@ const ExitSpan* ExitTracker::on_entry(const Event& event, const KvmEntry& entry)
   Thread* thread = vcpu_thread(event);
   if (thread == nullptr) return nullptr;
   set_vcpu(*thread, entry.vcpu);
-  if (in_exit(*thread) && may_have_moved(thread->span.start)) [[unlikely]] {
-    forget(*thread, event.at);
-    close_for_loss(*thread);
-  }
   saw_entry_ = thread->entered = true;
   if (model_.from_userspace_exit) return nullptr;
   const ExitSpan* span = nullptr;
@@ -717,7 +709,7 @@ void ExitTracker::recut(Thread& thread, Timestamp begin, Timestamp end, State to
     saw_waits_in_halts_ |= piece.part == Part::kPreempted && until > from;
     if (to == State::kHalted) {
       part(thread.span.parts, Part::kHalted) += elapsed(from, until);
-      if (piece.part <= Part::kUser) thread.totals.polled_ns += elapsed(from, until);
+      if (piece.part == Part::kKernel) thread.totals.polled_ns += elapsed(from, until);
       put(Part::kHalted, from, until);
     } else {
       thread.was_stopped |= until > from;

@@ -399,10 +399,10 @@ class ExitTracker {
   void learn_vcpu(Thread& thread, std::int32_t vcpu);
   void has_started(Thread& thread, Timestamp at);
   void live_again(Thread& thread);
-  // Returns whether events of a thread that was somewhere at `since` may have been lost on another
-  // CPU: without sched_switch nothing shows that it stayed.
-  [[nodiscard]] bool may_have_moved(Timestamp since) const {
-    return since < latest_hole_end_ && !model_.sched_switch;
+  // Returns the phase of a thread without an event since it was made: a loss may hide its first
+  // entry.
+  [[nodiscard]] Thread::Phase phase_since(Timestamp created) const {
+    return latest_hole_end_ > created ? Thread::Phase::kUnknown : Thread::Phase::kOffline;
   }
   static OpenExit open_exit(ThreadId thread, const Thread& state);
   Thread* new_thread(const Event& event);

@@ -48,12 +48,14 @@ void HostRuns::on_interrupt(Cpu& cpu, const Event& event, HostStep step) {
 // Follows a work item from the thread that queues it to the worker that ran it. A worker runs one
 // item at a time, and sleeps in some.
 void HostRuns::on_work(const Cpu& cpu, const Event& event, const HostEvent& work) {
+  const bool in_thread = work.level == InterruptLevel::kNone && !is_in_interrupt(event.cpu);
   if (work.step == HostStep::kWorkQueued) {
     queued_.erase(work.address);
-    if (work.level == InterruptLevel::kNone && queued_.size() < kMostWorks)
-      queued_.emplace(work.address, event.thread);
+    knows_queues_ |= in_thread;
+    if (in_thread && queued_.size() < kMostWorks) queued_.emplace(work.address, event.thread);
     return;
   }
+  if (!in_thread) return;  // an item that a softirq runs
   Item* item = items_.get(event.thread, kMostThreads);
   const Thread* worker = threads_.find(event.thread);
   if (item == nullptr || worker == nullptr || cpu.thread != event.thread) return;
@@ -72,6 +74,7 @@ void HostRuns::on_work(const Cpu& cpu, const Event& event, const HostEvent& work
   if (works_.size() == kMostWorks && !works_.contains(key)) return;
   Work& of = works_[key];
   of.ran_ns += ran - before.ran_ns;
+  of.last = event.at;
   ++of.items;
 }
 
@@ -90,8 +93,10 @@ void HostRuns::take(const Event& event, ThreadChanges changes) {
   Cpu& cpu = cpus_[event.cpu];
   if (are_loss(changes)) {
     run(cpu, changes[0].since, true);
+    // It may hide that an item ended and was queued again, by another thread.
     queued_.clear();
     items_.clear();
+    std::erase_if(works_, [&](const auto& work) { return work.second.last > changes[0].since; });
     if (last_switch_) unknown_ns_ += elapsed(changes[0].since, changes[0].until);
     return;
   }
@@ -119,6 +124,8 @@ void HostRuns::take(const Event& event, ThreadChanges changes) {
 }
 
 void HostRuns::on_new(ThreadId thread, ThreadId process, Timestamp at) {
+  std::erase_if(queued_, [thread](const auto& item) { return item.second == thread; });
+  if (Item* item = items_.find(thread)) *item = {};
   Thread* before = threads_.find(thread);
   if (before == nullptr) return;
   for (Cpu& cpu : cpus_)

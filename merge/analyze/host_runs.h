@@ -50,6 +50,7 @@ class HostRuns {
   // the thread's own context, not in an interrupt.
   struct Work {
     std::uint64_t ran_ns = 0, items = 0;
+    Timestamp last = {};  // the end of the last one
   };
   using Works =
       std::map<std::pair<ThreadId, ThreadId>, Work>;  // by the worker and the other thread
@@ -104,8 +105,8 @@ class HostRuns {
     return lines == nullptr ? Lines() : *lines;
   }
   [[nodiscard]] const Works& works() const { return works_; }
-  // Returns whether the ends of work items were recorded.
-  [[nodiscard]] bool knows_works() const { return knows_works_; }
+  // Returns whether work items' ends, and who queued them, were recorded.
+  [[nodiscard]] bool knows_works() const { return knows_works_ && knows_queues_; }
   // Returns whether all kinds of interrupts were recorded.
   [[nodiscard]] bool knows_interrupts() const {
     return knows_[kHard] && knows_[kSoft] && (knows_[kVector] || has_vectors_ == false);
@@ -149,9 +150,9 @@ class HostRuns {
   Run last_ended_;
   std::optional<Timestamp> first_switch_, last_switch_;
   bool goes_on_ = false;
-  std::array<bool, kKinds> knows_{};  // an end of this kind was recorded
-  bool knows_works_ = false;
-  std::optional<bool> has_vectors_;  // some of a CPU's interrupts have no line: x86
+  std::array<bool, kKinds> knows_{};                 // an end of this kind was recorded
+  bool knows_works_ = false, knows_queues_ = false;  // an end, a queueing by a thread was recorded
+  std::optional<bool> has_vectors_;                  // some of a CPU's interrupts have no line: x86
 };
 
 }  // namespace trapline

@@ -167,10 +167,9 @@ bool Pipeline::is_in_window(const Event& event, bool is_event) {
 void Pipeline::tell_loss(const Event& event) {
   Lost lost = std::get<Lost>(event.payload);
   if (lost.to <= from_) return;
-  if (lost.from < from_) {
-    lost.from = from_;
-    lost.count = 0;  // how many of them the window had is not known
-  }
+  // How many of the events the window had is not known.
+  if (lost.from < from_ || lost.to > to_) lost.count = 0;
+  lost.from = std::max(lost.from, from_);
   for (SpanSink* sink : sinks(SpanClass::kLosses)) sink->lost(event, lost, *this);
 }
 

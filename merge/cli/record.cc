@@ -215,7 +215,7 @@ void add_kernel_events(CLI::App& command, record::RecordOptions& options) {
   events.flag("--stalls", choice.stalls, "Events for trapline stalls, and those of --sched");
   events.flag("--faults", choice.faults, "Events for report --faults, and those of --sched");
   events.flag("--host-cpu", choice.host_cpu, "Events for report --host-cpu, and those of --sched");
-  events.flag("--irq", choice.irq, "Host interrupts, for timeline (not for report --irq)");
+  events.flag("--irq", choice.irq, "Handlers of the host's interrupts, for timeline");
   events.flag("--syscalls", choice.syscalls, "All system calls");
   events.flag("--block", choice.block, "Reads and writes of the host's disks");
   events.flag("--kernel-functions", options.kernel_functions,

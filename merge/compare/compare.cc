@@ -158,20 +158,44 @@ bool is_halt_row(const std::vector<Recorded>& side, const std::string& key) {
   });
 }
 
-// Returns whether the row of a VM or a thread may have another name in the other runs: ids of
-// processes and threads do. That it is new, or gone, proves nothing then.
-bool may_be_renamed(const ComparedRow& row, const Comparison& comparison) {
-  return comparison.before.front().names_threads &&
-         (row.before_count == 0 || row.after_count == 0) &&
-         std::ranges::any_of(row.key, [](char c) { return c >= '0' && c <= '9'; });
+// Returns whether the text names a VM or a vCPU by the id of a process or thread: "~90", "VM 90
+// vCPU 0", "tid 91".
+bool is_known_by_id(std::string_view text) {
+  for (const std::string_view word : {"VM ", "tid "})
+    if (text.starts_with(word)) text.remove_prefix(word.size());
+  text = text.substr(0, text.find(' '));
+  if (text.starts_with('~') || text.starts_with('?')) text.remove_prefix(1);
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
 }
 
-void test(Comparison& comparison) {
+// Returns whether the row may be another one in the other runs: it is of a VM or vCPU that is known
+// by its id, which is another one there; or only one side has it, and it is of a culprit with an id
+// in its name, or of a vCPU, which has its VM's name only beside other VMs.
+bool may_be_renamed(const ComparedRow& row, const CompareOptions& options) {
+  const bool one_sided = row.before_count == 0 || row.after_count == 0;
+  const auto may_be_other = [&](std::string_view culprit) {
+    return one_sided && culprit.find_first_of("0123456789") != culprit.npos;
+  };
+  if (options.rows == CompareRows::kWaits) return may_be_other(row.key);
+  if (options.rows != CompareRows::kExits) return false;
+  std::string_view rest = row.key;
+  for (const Dimension dimension : options.dimensions) {
+    const std::string_view part = rest.substr(0, rest.find(" / "));
+    rest.remove_prefix(std::min(rest.size(), part.size() + 3));
+    if (dimension == Dimension::kVm && is_known_by_id(part)) return true;
+    if (dimension == Dimension::kVcpu && (one_sided || is_known_by_id(part))) return true;
+    if ((dimension == Dimension::kPreemptedBy || dimension == Dimension::kBlockedOn) &&
+        may_be_other(part))
+      return true;
+  }
+  return false;
+}
+
+void test(Comparison& comparison, const CompareOptions& options) {
   std::vector<MetricChange*> metrics;
   std::vector<RunFigures> figures;
   for (ComparedRow& row : comparison.rows) {
-    if (row.before_count + row.after_count < kFewestExits || may_be_renamed(row, comparison))
-      continue;
+    if (row.before_count + row.after_count < kFewestExits || may_be_renamed(row, options)) continue;
     for (MetricChange& metric : row.metrics) {
       if (!metric.runs || metric.runs->before.empty()) continue;
       metrics.push_back(&metric);
@@ -238,7 +262,7 @@ Comparison compare(const std::vector<Recorded>& before, const std::vector<Record
     }
     comparison.rows.push_back(std::move(row));
   }
-  test(comparison);
+  test(comparison, options);
   std::stable_sort(comparison.rows.begin(), comparison.rows.end(),
                    [](const ComparedRow& a, const ComparedRow& b) {
                      if (a.halts != b.halts) return b.halts;

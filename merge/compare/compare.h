@@ -47,7 +47,6 @@ struct Recorded {
   std::uint64_t events = 0, lost = 0, losses_uncounted = 0, exits = 0;
   std::size_t vcpus = 1;
   std::uint64_t begin_ns = 0, wall_ns = 0;
-  bool names_threads = false;             // rows have names of VMs, vCPUs or threads
   bool hides_time = false;                // more than a hundredth of the vCPUs' time was not seen
   std::optional<std::uint64_t> guest_ns;  // nullopt: the events do not show it
   std::map<std::string, std::string> facts;  // facts about the recording

@@ -130,8 +130,10 @@ class CompareSink : public SpanSink {
         names.threads,
         [&names](const VcpuThread& vcpu) { return names.pipeline.counts(vcpu.thread); }));
     describe(recorded, names);
-    recorded.names_threads = names_threads();
-    for (const ExitGroup& row : rows_.rows()) recorded.rows[text_of(row.key, names)].merge(row);
+    Naming stable = names;
+    for (Vm& vm : stable.vms) vm.by_name = true;
+    stable.vcpus = VcpuNames(stable.threads, stable.vms);
+    for (const ExitGroup& row : rows_.rows()) recorded.rows[text_of(row.key, stable)].merge(row);
     if (what_ == CompareRows::kThreads)
       for (const HostThread& thread :
            host_threads(names, names.pipeline.host_runs()->threads(names.pipeline.end())))
@@ -173,11 +175,6 @@ class CompareSink : public SpanSink {
     const Culprit culprit = unpack_culprit(key.words[0]);
     return short_culprits(key.words[1] != 0 ? "blocked on " + names.text(culprit)
                                             : names.step(Part::kPreempted, culprit));
-  }
-  [[nodiscard]] bool names_threads() const {
-    return what_ == CompareRows::kWaits ||
-           (what_ == CompareRows::kExits &&
-            (keys_.needs_waits() || keys_.has(Dimension::kVm) || keys_.has(Dimension::kVcpu)));
   }
   // Sets everything except the rows.
   void describe(Recorded& recorded, const Naming& names) const {

@@ -69,7 +69,7 @@ RemedyId AdviceSink::change(const ExitSpan& exit, Thread& thread, const Pipeline
     if (faults) {
       const PageFault& fault = pipeline.faults()->last();
       if (!fault.address) return RemedyId::kNone;
-      return remedy_of_fault(fault.why.cause, pipeline.threads().name_at(fault.why.by, exit.start));
+      return remedy_of_fault(fault, pipeline.threads().name_at(fault.why.by, exit.start));
     }
     const RemedyId served = remedy_of_kernel_exit(exit);
     if (served != RemedyId::kNone || !is_x86(exit.reason)) return served;
@@ -784,7 +784,7 @@ Advice AdviceSink::advice(const Naming& names) const {
   std::ranges::stable_sort(rows, std::greater(), &AdviceRow::gain_high_ns);
   std::ranges::stable_sort(found.advice.not_validated, std::greater(), &AdviceRow::cost_ns);
   const ExitModel& model = names.pipeline.exits().model();
-  const bool at_least = costs_at_least(names.pipeline.exits());
+  const bool at_least = costs_at_least(names);
   finding.push_back(fmt::format(
       "The {} busy for {}: the guest ran for {} of it, {}{}, and {}.",
       vcpus == 1 ? "vCPU was" : "vCPUs were", ns_text(found.busy),

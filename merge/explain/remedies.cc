@@ -206,12 +206,15 @@ RemedyId remedy_of_address(const KvmDetail& detail, bool to_user) {
 }
 
 // A larger page that is there ends faults on pages that the host has, makes or copies.
-RemedyId remedy_of_fault(FaultCause cause, std::string_view remover) {
+RemedyId remedy_of_fault(const PageFault& fault, std::string_view remover) {
   using enum FaultCause;
-  if (cause == kUserSpace) return RemedyId::kServed;
+  const FaultCause cause = fault.why.cause;
+  // A page that was there before may be one whose protection the thread takes away.
+  if (cause == kUserSpace) return fault.first == true ? RemedyId::kServed : RemedyId::kNone;
   if (cause == kFile) return RemedyId::kFilePages;
   if (cause == kSwap) return RemedyId::kSwapped;
-  if (cause == kRemoved && remover == "ksmd") return RemedyId::kMerged;
+  if (cause == kRemoved && remover == "ksmd" && fault.why.how == FaultHow::kNotKnown)
+    return RemedyId::kMerged;
   return cause <= kCopy ? RemedyId::kPages : RemedyId::kNone;
 }
 

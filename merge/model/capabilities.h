@@ -27,10 +27,15 @@ struct Capabilities {
   std::map<ThreadId, std::int32_t> vcpus = {};
 
   void merge(const Capabilities& other) {
+    // Of several recordings, each with switches has to have the moves.
+    if (sched_switch != other.sched_switch)
+      moves = sched_switch ? moves : other.moves;
+    else
+      moves = sched_switch ? moves && other.moves : moves || other.moves;
     using Of = Capabilities;
-    for (bool Of::*const one : {&Of::kvm_exit, &Of::kvm_userspace_exit, &Of::any_kvm,
-                                &Of::run_ioctl, &Of::reload, &Of::sched_switch, &Of::late_switches,
-                                &Of::wakeups, &Of::moves, &Of::markers, &Of::vmm_exits})
+    for (bool Of::*const one :
+         {&Of::kvm_exit, &Of::kvm_userspace_exit, &Of::any_kvm, &Of::run_ioctl, &Of::reload,
+          &Of::sched_switch, &Of::late_switches, &Of::wakeups, &Of::markers, &Of::vmm_exits})
       this->*one |= other.*one;
     vcpus.insert(other.vcpus.begin(), other.vcpus.end());
   }

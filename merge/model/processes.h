@@ -166,6 +166,7 @@ struct Vm {
   bool inferred = false;
   bool known = true;       // false: `process` is the thread itself; its VM may have other threads
   std::string given = {};  // name given by the owner; empty: none
+  bool by_name = false;    // text() has no id if there is a name: runs are compared by it
   // Formats "1234", "~1234" for an inferred VM, "?1234" for one that is not known.
   [[nodiscard]] std::string id() const {
     return (!known     ? "?"
@@ -173,7 +174,9 @@ struct Vm {
                        : "") +
            std::to_string(static_cast<std::int32_t>(process));
   }
-  [[nodiscard]] std::string text() const { return vm_text(id(), given); }
+  [[nodiscard]] std::string text() const {
+    return by_name && !given.empty() ? given : vm_text(id(), given);
+  }
 };
 // Returns the VM of each thread, in the order of `threads`.
 [[nodiscard]] std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads,

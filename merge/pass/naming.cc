@@ -194,7 +194,7 @@ std::string unknown_text(Missing missing) {
     case Missing::kWakeups:
       return fmt::format("unknown (record {})", events::sched_waking.full_name);
     case Missing::kMigrations:
-      return fmt::format("unknown (record {})", events::sched_migrate_task.full_name);
+      return fmt::format("unknown (no {} was seen)", events::sched_migrate_task.full_name);
     case Missing::kContext:
       return fmt::format("unknown interrupt (record {}, {}, {}, {})",
                          events::irq_handler_entry.full_name, events::irq_handler_exit.full_name,

@@ -256,9 +256,14 @@ std::string sentence_of(const HostVmRow& row, const ReportData& data) {
   return row.has_others
              ? fmt::format("VM {} {}{}{}", vm, took, roles_text(row), loop_sentence(row, data))
              : fmt::format(
-                   "The vCPUs of VM {} {}. Which other threads are the VM's is not known "
+                   "The vCPUs of VM {}{} {}. Which other threads are the VM's is not known "
                    "(record {}).",
-                   vm, took, events::task_newtask.full_name);
+                   vm,
+                   std::ranges::find(row.threads, HostRole::kWork, &HostThreadRow::role) ==
+                           row.threads.end()
+                       ? ""
+                       : ", with kernel workers for them,",
+                   took, events::task_newtask.full_name);
 }
 
 std::string text_of(const Ranked& ranked) {
@@ -593,7 +598,7 @@ class HostCpuTable : public TableSink {
         continue;
       }
       row.ns += thread.runs.state.ran_ns;
-      if (pipeline.host_runs()->knows_interrupts()) {
+      if (pipeline.host_runs()->knows_interrupts() && data.model.wakeups) {
         row.idle_wakes = row.idle_wakes.value_or(0) + thread.runs.state.idle_wakes;
         row.idle_ns = row.idle_ns.value_or(0) + thread.runs.state.idle_ns;
       }

@@ -102,7 +102,7 @@ constexpr std::string_view kCyclesNote =
     "times are cycles of the TSC: the recording does not tell its frequency; give --tsc-khz";
 
 constexpr std::string_view kUserEnds =
-    "user ends with {}, so {} is in it: {} was not recorded (trapline record does)";
+    "user time contains {}, up to {}: {} was not recorded; trapline record records it";
 
 // Returns notes on how the model divides times.
 std::vector<std::string> notes_of(const ExitModel& model) {
@@ -120,11 +120,11 @@ std::vector<std::string> notes_of(const ExitModel& model) {
   }
   if (model.durations() && model.user_end == UserEnd::kReload && model.userspace_exits) {
     notes.push_back(
-        fmt::format(kUserEnds, "KVM's next event", "the call that returns to KVM", ioctl));
+        fmt::format(kUserEnds, "the system call back into KVM", "KVM's next event", ioctl));
   }
   if (model.user_end == UserEnd::kEntry && model.userspace_exits)
     notes.push_back(
-        fmt::format(kUserEnds, events::kvm_entry.name, "what KVM does before it", ioctl));
+        fmt::format(kUserEnds, "what KVM does after it", events::kvm_entry.name, ioctl));
   if (!model.userspace_exits) {
     notes.push_back(fmt::format("{} was not recorded: user time is in \"{}\"",
                                 events::kvm_userspace_exit.name, kKernelOrUser));
@@ -282,8 +282,14 @@ std::string no_halt_note(bool is_window, bool has_losses) {
       has_losses ? ", its halts were lost" : "");
 }
 
-bool costs_at_least(const ExitTracker& exits) {
-  return !exits.saw_halts() || exits.saw_whole_halts();
+bool costs_at_least(const Naming& names) {
+  if (names.pipeline.exits().saw_whole_halts()) return true;
+  std::map<std::string, bool> halts;  // by VM
+  for (const VcpuTotalsOf& vcpu : names.pipeline.vcpus())
+    if (names.pipeline.counts(vcpu.thread))
+      halts[names.vcpus.vm_id(vcpu.thread)] |=
+          vcpu.totals.parts[static_cast<std::size_t>(Part::kHalted)] != 0;
+  return std::ranges::any_of(halts, [](const auto& vm) { return !vm.second; });
 }
 
 std::string_view exits_cost(const ExitModel& model, const Overhead& overhead, bool at_least) {

@@ -37,12 +37,12 @@ void note_declarations(const Input& input, const Names& names, std::vector<std::
 // Returns the note that no halt was seen in the recording or, if `is_window`, in the selected part.
 [[nodiscard]] std::string no_halt_note(bool is_window, bool has_losses);
 
-// Returns whether the cost of exits, as a share of the busy time, is only a lower limit: a guest
-// that idles without a halt does so in its own time, and a halt that is not divided contains part
-// of the cost.
-[[nodiscard]] bool costs_at_least(const ExitTracker& exits);
-// Returns the words before the part of the busy time that exits cost. Waits for a CPU that were not
-// recorded are in it: where all halts are known it is the most that exits alone cost.
+// Returns whether the cost of exits, as a share of the busy time, is only a lower limit: a VM that
+// idles without a halt does so in its own time, and a halt that is not divided contains part of the
+// cost.
+[[nodiscard]] bool costs_at_least(const Naming& names);
+// Returns the words before the part of the busy time that exits cost, which has waits for a CPU in
+// it where these were not recorded.
 [[nodiscard]] std::string_view exits_cost(const ExitModel& model, const Overhead& overhead,
                                           bool at_least);
 

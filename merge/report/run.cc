@@ -113,7 +113,7 @@ ReportData data_of(const Naming& names) {
   data.is_window = pipeline.is_window();
   data.saw_nested = pipeline.exits().saw_nested();
   data.saw_halts = pipeline.exits().saw_halts();
-  data.costs_at_least = costs_at_least(pipeline.exits());
+  data.costs_at_least = costs_at_least(names);
   return data;
 }
 

@@ -174,7 +174,8 @@ Capabilities read_session(const SessionJson& session, Input& input) {
   }
   input.records_file_pages |= enabled(events::mm_filemap_add_to_page_cache);
   return {.kvm_userspace_exit = enabled(events::kvm_userspace_exit),
-          .run_ioctl = enabled(events::sys_enter_ioctl)};
+          .run_ioctl = enabled(events::sys_enter_ioctl),
+          .moves = enabled(events::sched_migrate_task)};
 }
 
 // Returns the files in a session's symbols/ folder, in order of their names.

@@ -220,7 +220,7 @@ def check(trapline, path):
 
 
 def branches(model, runs, vms):
-    """What a vCPU's thread ran in halted time, and in exits by their reason."""
+    """What a vCPU's thread ran in KVM in halted time, and in exits by their reason."""
     for vm in vms:
         rows = [row for row in vm["threads"]["rows"] if row["part"] is not None]
         whole = {row["tid"] for row in vm["threads"]["rows"] if row["role"] == "vcpu"} - {row["tid"] for row in rows}
@@ -234,7 +234,7 @@ def branches(model, runs, vms):
             spans = [span for span in model.spans + model.unended if span.tid == tid]
             halted = [piece for span in spans for piece in span.pieces] + [piece[:3] for piece in model.vcpus[tid].spanless]
             polled = sum(max(0, min(run.end, end) - max(run.begin, begin)) for begin, end, state in halted if state == "halted"
-                         for run in between(runs[tid], begin, end))
+                         for run in between(runs[tid], begin, end)) - sum(span.user_in_halts for span in spans)
             if (got := told["polling"].get(None, 0)) != polled:
                 yield f"tid {tid}: it ran {got} ns in halts, and it is {polled}"
             for part in ("kernel", "user"):

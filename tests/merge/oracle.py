@@ -138,6 +138,7 @@ class Span:
         self.cut = self.open = False  # it did not end
         self.known = None             # then: its parts
         self.pieces = []
+        self.user_in_halts = 0  # of its halted time, ran in the VMM
         self.details, self.regions = [], []
         self.in_user = False
         self.nested = []      # the events kvm_nested_* in it
@@ -183,6 +184,8 @@ class Span:
             keeps = a >= b or state in ("paused", "offline")
             cuts = [(first, last, state)] if keeps else [(first, a, state), (a, b, to), (b, last, state)]
             pieces += [cut for cut in cuts if cut[1] > cut[0]]
+            if not keeps and to == "halted" and state == "user":
+                self.user_in_halts += b - a
         self.pieces = pieces
 
     def halts_from(self):

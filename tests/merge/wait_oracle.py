@@ -18,7 +18,7 @@ import version_2  # noqa: E402
 HARD, SOFT = 0x8, 0x10  # TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ
 IRQ = HARD | SOFT
 WAKES = ("sched_waking", "sched_wakeup")
-START, MOVED = "unknown (before", "unknown (record sched:sched_migrate_task)"
+START, MOVED = "unknown (before", "unknown (no sched:sched_migrate_task was seen)"
 NO_WAKING, NO_CONTEXT = "unknown (record sched:sched_waking)", "unknown interrupt"
 
 IDLE, IDLE_OTHER, NOT_ALLOWED = "idle", "idle (why is not recorded)", "not allowed to run"

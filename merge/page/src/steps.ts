@@ -86,7 +86,7 @@ function named(steps: Step[]): Step[] {
 
 // `inside`: the element whose width the picture has.
 export function stepsPicture(exit: WorstExit, near: Neighbourhood | undefined, inside: HTMLElement): HTMLElement {
-  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, from left to right, to scale; short steps side by side have one number together`);
+  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, from left to right, to scale; neighbouring steps too narrow for a number of their own share one`);
   if (!near) {
     return h("figure", { class: "steps" }, caption, h("p", { class: "dim" }, "The order of its parts is not on this page; choose it for the command that prints them."));
   }

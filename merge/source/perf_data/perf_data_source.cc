@@ -219,6 +219,7 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
     }
     processes_ = before.processes();
     capabilities_ = looker.found();
+    capabilities_.moves |= layout_.cpu_count == 1;
     const Result<void> status = records_->status();
     (void)open_range(0);
     if (events != 0) return {};

@@ -156,11 +156,23 @@ TEST_F(AdviceTest, PagesOfAFileAreAdvisedOnOnlyWhereEventsProveThem) {
 }
 
 TEST(RemediesTest, OnlyKsmItselfIsBlamedForPagesThatItTook) {
-  EXPECT_EQ(remedy_of_fault(FaultCause::kRemoved, "ksmd"), RemedyId::kMerged);
-  EXPECT_EQ(remedy_of_fault(FaultCause::kRemoved, "khugepaged"), RemedyId::kNone);
-  EXPECT_EQ(remedy_of_fault(FaultCause::kUserSpace, {}), RemedyId::kServed);
-  EXPECT_EQ(remedy_of_fault(FaultCause::kSwap, {}), RemedyId::kSwapped);
-  EXPECT_EQ(remedy_of_fault(FaultCause::kDisk, {}), RemedyId::kNone);
+  PageFault fault;
+  fault.why.cause = FaultCause::kRemoved;
+  EXPECT_EQ(remedy_of_fault(fault, "ksmd"), RemedyId::kMerged);
+  EXPECT_EQ(remedy_of_fault(fault, "khugepaged"), RemedyId::kNone);
+  fault.why.how = FaultHow::kReclaim;  // which ksmd did, for want of memory
+  EXPECT_EQ(remedy_of_fault(fault, "ksmd"), RemedyId::kNone);
+}
+
+// Its protection may be what the thread takes away.
+TEST(RemediesTest, APageThatWasThereIsNotLoadedBefore) {
+  PageFault fault;
+  fault.why.cause = FaultCause::kUserSpace;
+  EXPECT_EQ(remedy_of_fault(fault, {}), RemedyId::kNone);
+  fault.first = false;
+  EXPECT_EQ(remedy_of_fault(fault, {}), RemedyId::kNone);
+  fault.first = true;
+  EXPECT_EQ(remedy_of_fault(fault, {}), RemedyId::kServed);
 }
 
 TEST_F(AdviceTest, TheDebugPortIsThatOfTheExits) {

@@ -72,7 +72,7 @@ struct VcpuTotals {
   std::uint64_t guest_ns = 0;
   Parts parts{};
   std::uint64_t paused_ns = 0, offline_ns = 0, not_seen_ns = 0;
-  std::uint64_t polled_ns = 0;  // of the halted time: the thread ran
+  std::uint64_t polled_ns = 0;  // of the halted time: the thread ran in KVM
   // x86: the number of exits with rip 0, and whether another rip was seen. SEV-ES, SNP and TDX hide
   // the registers.
   std::uint64_t rip_hidden = 0;

@@ -285,6 +285,7 @@ bool Pipeline::push_carefully(const Event& event) {
   if (is_event && !lost_first_.empty()) [[unlikely]] {
     (void)is_in_window(event, is_event);
     for (const Event& lost : std::exchange(lost_first_, {})) (void)push_carefully(lost);
+    changes_ = {};
   }
   if (!first_ && !is_event && options_.from) {
     lost_first_.push_back(event);

@@ -223,7 +223,9 @@ def branches(model, runs, vms):
     """What a vCPU's thread ran in KVM in halted time, and in exits by their reason."""
     for vm in vms:
         rows = [row for row in vm["threads"]["rows"] if row["part"] is not None]
-        whole = {row["tid"] for row in vm["threads"]["rows"] if row["role"] == "vcpu"} - {row["tid"] for row in rows}
+        # Before the first switch, and long after the last one, its states are known and its runs are not.
+        whole = {row["tid"] for row in vm["threads"]["rows"] if row["role"] == "vcpu" and row["part"] is None
+                 and sum(model.vcpus[row["tid"]].totals[state] for state in ("guest", "kernel", "user")) <= row["ns"]} - {row["tid"] for row in rows}
         if whole and "guest" not in model.unknown:
             yield f"VM {vm['vm']}: of its vCPUs' threads {whole} there are no parts"
         for tid in {row["tid"] for row in rows}:

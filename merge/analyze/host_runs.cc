@@ -93,7 +93,7 @@ void HostRuns::take(const Event& event, ThreadChanges changes) {
   Cpu& cpu = cpus_[event.cpu];
   if (are_loss(changes)) {
     run(cpu, changes[0].since, true);
-    // It may hide that an item ended and was queued again, by another thread.
+    // A loss may hide that an item ended and was queued again, by another thread.
     queued_.clear();
     items_.clear();
     std::erase_if(works_, [&](const auto& work) { return work.second.last > changes[0].since; });

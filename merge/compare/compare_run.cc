@@ -28,7 +28,7 @@ namespace trapline {
 
 namespace {
 
-// What is timed of an interrupt. It is the last word of its row's GroupKey.
+// The step of an interrupt that is timed: the last word of its row's GroupKey.
 enum class Step : std::uint8_t { kInjection, kEntry, kEnd };
 
 std::string interrupt_text(const GroupKey& key) {

@@ -27,7 +27,7 @@ struct Capabilities {
   std::map<ThreadId, std::int32_t> vcpus = {};
 
   void merge(const Capabilities& other) {
-    // Of several recordings, each with switches has to have the moves.
+    // Moves are known if each recording with switches has them.
     if (sched_switch != other.sched_switch)
       moves = sched_switch ? moves : other.moves;
     else

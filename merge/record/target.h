@@ -1,5 +1,5 @@
-// What is recorded: a command, a process, or the machine. A command that is a QEMU is asked what it
-// can do, and gets the options that the recording needs.
+// The target of a recording: a command, a process, or the machine. A command that is a QEMU is
+// asked what it can do, and gets the options that the recording needs.
 #pragma once
 
 #include <optional>

@@ -79,7 +79,7 @@ struct HostVmRow {
   std::vector<HostThreadRow> threads;
 };
 
-// What exits of a thread with one reason, as packed() has it, took.
+// The time of a thread's exits with one reason, which packed() made a number.
 struct ReasonTimes {
   std::uint64_t reason = 0;
   std::array<std::uint64_t, 2> ns{};  // the kernel's part, QEMU's

@@ -74,8 +74,8 @@ inline constexpr std::size_t kRemedies = static_cast<std::size_t>(RemedyId::kNon
 // Returns the change for accesses to a port or an address, for an exit of x86 whose device no event
 // names. KVM itself serves interrupt controllers, and keeps some writes for QEMU: not `to_user`.
 [[nodiscard]] RemedyId remedy_of_address(const KvmDetail& detail, bool to_user);
-// Returns the change for a page fault; `remover`: the name of the thread that had
-// removed the page from the guest.
+// Returns the change for a page fault; `remover`: the name of the thread that had removed the page
+// from the guest.
 [[nodiscard]] RemedyId remedy_of_fault(const PageFault& fault, std::string_view remover);
 // Returns the change for exits that KVM serves itself.
 [[nodiscard]] RemedyId remedy_of_kernel_exit(const ExitSpan& exit);

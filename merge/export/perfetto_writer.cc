@@ -107,10 +107,9 @@ void Writer::annotate(const Annotation& annotation) {
   out_.end(inner);
 }
 
-// Begins a track event, to which the caller adds fields, and returns where it
-// begins. Nearly all packets are track events, so all that is the same in them is copied in two
-// pieces. The first includes the time, which the next packet often has too: one slice ends where
-// another begins.
+// Begins a track event, to which the caller adds fields, and returns where it begins. Nearly all
+// packets are track events, so all that is the same in them is copied in two pieces. The first
+// includes the time, which the next packet often has too: one slice ends where another begins.
 [[gnu::always_inline]] inline char* Writer::begin_slice(std::uint64_t track, std::uint64_t at,
                                                         Type type) {
   constexpr char kEvent[8] = {kTrackEvent << 3 | 2, 0, 9 << 3, 0, 11 << 3};

@@ -630,7 +630,7 @@ class HostCpuTable : public TableSink {
         const Deeds* deeds = deeds_.find(ThreadId{row.threads.back().tid});
         if (vcpu != totals.end())
           add_parts(row.threads, vcpu->second,
-                    deeds == nullptr ? std::vector<ReasonTimes>() : deeds->exits, top_, data,
+                    deeds == nullptr ? std::span<const ReasonTimes>() : deeds->exits, top_, data,
                     names);
       }
       for (HostThreadRow& one : row.threads) one.cpus = static_cast<double>(one.ns) / length;

@@ -4,14 +4,14 @@ namespace trapline {
 
 ThreadId CulpritNames::of(ThreadId thread, std::string_view name, bool has_one_name) {
   const auto tid = static_cast<std::int32_t>(thread);
-  if (tid <= 0 || tid_of(thread) != thread) return thread;
+  if (tid <= 0 || unnamed(thread) != thread) return thread;
   if (has_one_name && names_.size() < kMost) {
     std::string& known = names_[thread];
     if (known.empty()) known = name;
     return thread;
   }
   for (std::int32_t i = 0; i < kMostNames; ++i) {
-    const ThreadId named{tid | i << kTidBits};
+    const ThreadId named{tid | i << kNameAt};
     const auto known = names_.find(named);
     if (known != names_.end() && known->second == name) return named;
     if (known != names_.end()) continue;
@@ -19,7 +19,7 @@ ThreadId CulpritNames::of(ThreadId thread, std::string_view name, bool has_one_n
     names_.emplace(named, name);
     return named;
   }
-  return ThreadId{tid | kMostNames << kTidBits};
+  return ThreadId{tid | kMostNames << kNameAt};
 }
 
 std::string_view CulpritNames::operator[](ThreadId thread) const {
@@ -28,8 +28,8 @@ std::string_view CulpritNames::operator[](ThreadId thread) const {
 }
 
 bool CulpritNames::is_of_several(ThreadId thread) const {
-  return tid_of(thread) != thread ||
-         names_.contains(ThreadId{static_cast<std::int32_t>(thread) | 1 << kTidBits});
+  return unnamed(thread) != thread ||
+         names_.contains(ThreadId{static_cast<std::int32_t>(thread) | 1 << kNameAt});
 }
 
 }  // namespace trapline

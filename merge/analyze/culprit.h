@@ -48,7 +48,7 @@ enum class Missing : std::uint8_t {
 struct Culprit {
   CulpritKind kind = CulpritKind::kUnknown;
   Missing missing = Missing::kNone;
-  ThreadId thread{};         // if is_thread(): tid_of() returns its id
+  ThreadId thread{};         // if is_thread(): unnamed() returns the thread
   std::uint32_t number = 0;  // kInterrupt: interrupt line; kSoftirq: vector
   NameId handler = kNoName;  // the waking thread's last QEMU event in the wait
   // Set if the waking thread itself slept during most of the wait: what it slept for or, if a
@@ -117,23 +117,24 @@ struct WaitShare {
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
 
-// The names of threads that kept others waiting, as they were at that time: ids are reused, and a
-// thread can execute another program.
+// The names of threads that kept others waiting, as they were at that time: a thread can execute
+// another program.
 class CulpritNames {
  public:
   static constexpr std::size_t kMost = 1u << 16;
 
-  // Returns the id that Culprit::thread gets for the thread while it has this name: its own id for
-  // its first name, the id with a number added for a later one. With `has_one_name`, an unknown
+  // Returns what Culprit::thread gets for the thread while it has this name: the thread for its
+  // first name, the thread with a number added for a later one. With `has_one_name`, an unknown
   // name ("") stands for that one name.
   [[nodiscard]] ThreadId of(ThreadId thread, std::string_view name, bool has_one_name);
-  // Returns whether the id has several names.
+  // Returns whether the thread has several names.
   [[nodiscard]] bool is_of_several(ThreadId thread) const;
   // Returns the name; empty if of() did not return this thread, and for a name beyond kMost.
   [[nodiscard]] std::string_view operator[](ThreadId thread) const;
 
  private:
-  static constexpr std::int32_t kMostNames = (1 << (31 - kTidBits)) - 1;  // per thread
+  static constexpr unsigned kNameAt = kTidBits + kLifeBits;  // the first bit of a name's number
+  static constexpr std::int32_t kMostNames = (1 << (31 - kNameAt)) - 1;  // per thread
   std::unordered_map<ThreadId, std::string> names_;
 };
 

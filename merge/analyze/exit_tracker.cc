@@ -103,14 +103,6 @@ inline ExitTracker::Thread* ExitTracker::vcpu_thread(const Event& event) {
   return thread;
 }
 
-// Begins the time of a new thread with the id of one that ended, if its creation was recorded.
-void ExitTracker::live_again(Thread& thread) {
-  const Timestamp* created = created_.find(thread.id);
-  if (created == nullptr || *created < thread.totals.end) return;
-  thread.mark = std::max(*created, begin_);
-  thread.phase = phase_since(*created);
-}
-
 // Ends a vCPU's time before its first entry: only one that runs has such an event.
 void ExitTracker::has_started(Thread& thread, Timestamp at) {
   if (thread.phase != Thread::Phase::kOffline) return;
@@ -199,7 +191,6 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
     return;
   } else {
     saw_exits_in_a_row_ |= thread->phase == Thread::Phase::kExit;
-    if (thread->phase == Thread::Phase::kGone) live_again(*thread);
     // Its entry was not recorded, so it is not known since when it was in the guest.
     if (thread->phase == Thread::Phase::kOffline) thread->phase = Thread::Phase::kUnknown;
     end_unended(*thread, event.at);
@@ -244,7 +235,6 @@ const ExitSpan* ExitTracker::on_entry(const Event& event, const KvmEntry& entry)
     span = end_exit(*thread);
   } else {
     ++counters_.entry_without_exit;
-    if (thread->phase == Thread::Phase::kGone) live_again(*thread);
     const bool fits = thread->phase != Thread::Phase::kGuest && !in_exit(*thread);
     fits ? account(*thread, event.at) : forget(*thread, event.at);
   }
@@ -918,8 +908,8 @@ void ExitTracker::settle(const Event& event, ThreadChanges changes) {
     for (const ThreadChange& change : changes)
       if (change.thread == open.thread) on(late, change);
     const auto* made = std::get_if<NewThread>(&event.payload);
-    const bool is_its =
-        changes.empty() && (made != nullptr ? made->child : event.thread) == open.thread;
+    const bool is_its = changes.empty() &&
+                        (made != nullptr ? earlier_of(made->child) : event.thread) == open.thread;
     bool is_over = is_its && std::holds_alternative<KvmExit>(event.payload);
     if (is_over && thread.phase == Thread::Phase::kGuest)
       end_guest_run(thread, *end_);
@@ -953,7 +943,7 @@ void ExitTracker::close(Timestamp end, bool cut) {
 
 void ExitTracker::on_new_thread(const Event& event, const NewThread& made) {
   if (Timestamp* created = created_.get(made.child, kMostThreads)) *created = event.at;
-  Thread* earlier = threads_.find(made.child);
+  Thread* earlier = threads_.find(earlier_of(made.child));
   if (earlier == nullptr || earlier->phase == Thread::Phase::kGone ||
       earlier->phase == Thread::Phase::kEnded)
     return;

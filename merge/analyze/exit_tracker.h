@@ -279,6 +279,8 @@ class ExitTracker {
   // Returns whether a vCPU waited for a CPU in a halt: before a wake-up that was not its last, or
   // while polling.
   [[nodiscard]] bool saw_waits_in_halts() const { return saw_waits_in_halts_; }
+  // Returns whether the thread had an event of KVM, or one of its creation.
+  [[nodiscard]] bool has(ThreadId thread) const { return threads_.find(thread) != nullptr; }
   // Returns nullopt for a thread without an event of KVM.
   [[nodiscard]] std::optional<VcpuState> state(ThreadId thread) const;
   [[nodiscard]] std::optional<StateNow> state_now(ThreadId thread) const;
@@ -398,7 +400,6 @@ class ExitTracker {
   }
   void learn_vcpu(Thread& thread, std::int32_t vcpu);
   void has_started(Thread& thread, Timestamp at);
-  void live_again(Thread& thread);
   // Returns the phase of a thread without an event since it was made: a loss may hide its first
   // entry.
   [[nodiscard]] Thread::Phase phase_since(Timestamp created) const {

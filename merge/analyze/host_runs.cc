@@ -123,29 +123,18 @@ void HostRuns::take(const Event& event, ThreadChanges changes) {
   if (Thread* thread = threads_.get(*cpu.thread, kMostThreads)) ++thread->turns;
 }
 
-void HostRuns::on_new(ThreadId thread, ThreadId process, Timestamp at) {
+void HostRuns::end(ThreadId thread, Timestamp at) {
   std::erase_if(queued_, [thread](const auto& item) { return item.second == thread; });
-  if (Item* item = items_.find(thread)) *item = {};
-  Thread* before = threads_.find(thread);
-  if (before == nullptr) return;
   for (Cpu& cpu : cpus_)
     if (cpu.thread == thread) run(cpu, at, false);
-  if (Lines* lines = lines_.find(thread)) lines->clear();
-  Thread had = std::exchange(*before, {.several = true});
-  had.several = true;
-  had.until = at;
-  had.process = process;
-  if (earlier_.size() < kMostEarlier) return earlier_.push_back({thread, had});
-  unknown_ns_ += had.ran_ns;
 }
 
 void HostRuns::begin_at(Timestamp begin) {
   unknown_ns_ = ended_ = 0;
-  earlier_.clear();
   lines_ = {};
   works_.clear();
   for (auto& entry : items_.entries()) entry.state.ran_ns = 0;
-  for (Entry& entry : threads_.entries()) entry.state = {.several = entry.state.several};
+  for (Entry& entry : threads_.entries()) entry.state = {};
   for (Cpu& cpu : cpus_) {
     cpu.since = cpu.last = begin;
     for (auto& began : cpu.began)
@@ -171,11 +160,9 @@ bool HostRuns::covers(Timestamp begin, Timestamp end) const {
 }
 
 std::vector<HostRuns::Entry> HostRuns::threads(Timestamp end) const {
-  std::vector<Entry> threads = earlier_;
-  threads.insert(threads.end(), threads_.entries().begin(), threads_.entries().end());
+  std::vector<Entry> threads(threads_.entries().begin(), threads_.entries().end());
   for (const Run& run : open(end)) {
-    const auto entry = std::find_if(threads.begin() + std::ssize(earlier_), threads.end(),
-                                    [&run](const Entry& one) { return one.thread == run.thread; });
+    const auto entry = std::ranges::find(threads, run.thread, &Entry::thread);
     if (entry != threads.end()) entry->state.ran_ns += elapsed(run.begin, run.end);
   }
   return threads;

@@ -24,7 +24,7 @@ namespace trapline {
 
 class HostRuns {
  public:
-  static constexpr std::size_t kMostThreads = 1u << 16, kMostEarlier = 1u << 16;
+  static constexpr std::size_t kMostThreads = 1u << 16;
   static constexpr std::uint32_t kMostCpus = 1u << 12;
   static constexpr std::uint64_t kMostAfter = 10'000'000;
 
@@ -36,10 +36,6 @@ class HostRuns {
     // Interrupts that woke this thread, first of all, while their CPU was idle. Their time is in no
     // thread's.
     std::uint64_t idle_wakes = 0, idle_ns = 0;
-    bool several = false;  // threads had this id, one after the other
-    // `until` is set if another thread took the id then; `process` is the one that this one was in.
-    std::optional<Timestamp> until = std::nullopt;
-    ThreadId process{};
   };
   // How often a thread set each interrupt line (GSI). The key is 2 * line, plus 1 for a raise.
   using Lines = std::map<std::uint64_t, std::uint64_t>;
@@ -81,8 +77,8 @@ class HostRuns {
     if (!is_in_interrupt(event.cpu) || cpus_[event.cpu].thread != kIdle) return;
     if (auto& woken = cpus_[event.cpu].woken; !woken) woken = thread;
   }
-  // Takes task_newtask: an earlier thread with this id, of this process, is a different one.
-  void on_new(ThreadId thread, ThreadId process, Timestamp at);
+  // Ends the thread, whose last switch was not recorded.
+  void end(ThreadId thread, Timestamp at);
   // Starts the figures anew at this time.
   void begin_at(Timestamp begin);
   // Says that the recording goes on after what is taken: open runs last until then.
@@ -95,7 +91,7 @@ class HostRuns {
   [[nodiscard]] const Run& last_ended() const { return last_ended_; }
   // Returns the open runs, up to `end` or as far as they are known.
   [[nodiscard]] std::vector<Run> open(Timestamp end) const;
-  // Returns all threads, with their open runs as in open(); first those whose ids others took.
+  // Returns all threads, with their open runs as in open().
   [[nodiscard]] std::vector<Entry> threads(Timestamp end) const;
   // Returns the time of CPUs in which the running thread is not known: losses, gaps, or more
   // threads than are kept.
@@ -141,7 +137,6 @@ class HostRuns {
 
   std::vector<Cpu> cpus_;
   ThreadTable<Thread> threads_;
-  std::vector<Entry> earlier_;
   ThreadTable<Lines> lines_;
   std::map<std::uint64_t, ThreadId> queued_;  // by a work item's address: who queued it
   ThreadTable<Item> items_;

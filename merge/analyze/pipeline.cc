@@ -112,12 +112,11 @@ void Pipeline::plan() {
   add(waits_.has_value(),
       has(selected_, kOfWaits) ? WaitTracker::looks_at : is_any_of<HostEvent, BlockIo, IoctlEnter>,
       kOfChanges, [](To to, Of event) { to.on_waits(event); });
-  add(has(selected_, SpanClass::kDeeds), is_any_of<IoctlEnter, KvmIrq, NewThread>, 0,
-      [](To to, Of event) {
-        const auto* irq = std::get_if<KvmIrq>(&event.payload);
-        if (irq != nullptr && irq->step != IrqStep::kMsi) return;
-        for (SpanSink* sink : to.sinks(SpanClass::kDeeds)) sink->event(event, to);
-      });
+  add(has(selected_, SpanClass::kDeeds), is_any_of<IoctlEnter, KvmIrq>, 0, [](To to, Of event) {
+    const auto* irq = std::get_if<KvmIrq>(&event.payload);
+    if (irq != nullptr && irq->step != IrqStep::kMsi) return;
+    for (SpanSink* sink : to.sinks(SpanClass::kDeeds)) sink->event(event, to);
+  });
   add(kernel_ != nullptr, any, 0,
       [](To to, Of event) { to.kernel_->on(event, to.changes_, to.tracker_); });
   add(stalls_ != nullptr, is_any_of<KvmExit, KvmEntry, KvmUserspaceExit>, kOfChanges,
@@ -205,8 +204,8 @@ bool Pipeline::settle(const Event& event) {
     return false;
   if (!tracker_.awaits() && (!waits_ || !waits_->awaits())) return false;
   if (std::holds_alternative<Other>(event.payload) || is_of_guest(event)) return true;
-  changes_ = threads_.on(event);
-  if (const auto* made = std::get_if<NewThread>(&event.payload)) on_new(event, *made);
+  changes_ = changes_of(event);
+  if (is_birth(event)) on_new(event, std::get<NewThread>(event.payload));
   tracker_.settle(event, changes_);
   tell_unended();
   tell_states();
@@ -217,16 +216,20 @@ bool Pipeline::settle(const Event& event) {
   return true;
 }
 
+// Returns task_newtask with the thread that it made told apart from earlier ones.
+const Event& Pipeline::born(const Event& event) {
+  const ThreadId before = lives_.now(std::get<NewThread>(event.payload).child);
+  return lives_.born(event, tracker_.has(before) || threads_.has(before));
+}
+
 void Pipeline::on_new(const Event& event, const NewThread& made) {
-  if (tracker_.state(made.child)) processes_.set_of_several(made.child);
-  if (runs_ && !cut_ && is_of_hosts_kernel(event))
-    runs_->on_new(made.child, processes_.of(made.child, {}), event.at);
+  const ThreadId earlier = earlier_of(made.child);
+  if (runs_ && !cut_ && earlier != ThreadId{}) runs_->end(earlier, event.at);
   // A thread that makes one of its process counts as the first thread of that process, unless it is
   // known to run a vCPU: VMMs have threads for these.
   if (!made.same_process || processes_.knows(event.thread) || !tracker_.state(event.thread))
     processes_.on(event, made);
-  threads_.on_new(made.child, event.at);
-  if (waits_) waits_->on_new(made.child);
+  if (waits_ && earlier != ThreadId{}) waits_->end(earlier);
   owners_ = {};
 }
 
@@ -264,19 +267,21 @@ inline void Pipeline::on_host(const Event& event, ThreadChanges changes) {
     steps_[static_cast<std::size_t>(std::countr_zero(steps))](*this, event);
 }
 
-bool Pipeline::push(const Event& event) {
+bool Pipeline::push(const Event& read) {
+  const Event& event = lives_.any() ? lives_.of(read) : read;
   const bool usual = (usual_ >> event.payload.index() & 1) != 0 && !is_guest(event.machine);
   if (!usual || event.at < from_ || event.at > to_) [[unlikely]]
     return push_carefully(event);
   end_ = std::max(end_, event.at);
-  const ThreadChanges changes = threads_.on(event);
+  const ThreadChanges changes = changes_of(event);
   changes_ = changes;
   if (has_guest_) stacks_.on(event, changes);
   on_host(event, changes);
   return true;
 }
 
-bool Pipeline::push_carefully(const Event& event) {
+bool Pipeline::push_carefully(const Event& read) {
+  const Event& event = is_birth(read) ? born(read) : read;
   ended_ = nullptr;
   changes_ = {};
   if (waits_) waits_->pass();
@@ -310,13 +315,13 @@ bool Pipeline::push_carefully(const Event& event) {
   if (std::holds_alternative<GuestCall>(event.payload)) has_guest_ = true;
   const bool of_guest = is_guest(event.machine) || (has_guest_ && is_of_guest(event));
   // A loss of events of a guest, or of a guest's program, does not hide what the host's threads do.
-  if (!of_guest || is_guest(event.machine)) changes_ = threads_.on(event);
+  if (!of_guest || is_guest(event.machine)) changes_ = changes_of(event);
   if (has_guest_ && in_window) stacks_.on(event, changes_);
   if (of_guest) {
     if (in_window) on_guest(event);
     return true;
   }
-  if (const auto* made = std::get_if<NewThread>(&event.payload)) on_new(event, *made);
+  if (is_birth(event)) on_new(event, std::get<NewThread>(event.payload));
   if (in_window) {
     if (is_event) note_interval(event.at);
     on_host(event, changes_);

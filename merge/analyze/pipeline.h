@@ -29,6 +29,7 @@
 #include "merge/analyze/placement_check.h"
 #include "merge/analyze/span_builder.h"
 #include "merge/analyze/span_sink.h"
+#include "merge/analyze/thread_lives.h"
 #include "merge/analyze/threads.h"
 #include "merge/analyze/vhost_tracker.h"
 #include "merge/model/processes.h"
@@ -92,6 +93,8 @@ class Pipeline {
   [[nodiscard]] const ExitTracker& exits() const { return tracker_; }
   [[nodiscard]] const GuestStacks& stacks() const { return stacks_; }
   [[nodiscard]] const Threads& threads() const { return threads_; }
+  // Returns the last thread so far that has the kernel's id.
+  [[nodiscard]] ThreadId now(std::int32_t tid) const { return lives_.now(ThreadId{tid}); }
   // Returns what the scheduler did by the last event; empty if it was not an event of the
   // scheduler.
   [[nodiscard]] ThreadChanges changes() const { return changes_; }
@@ -208,7 +211,18 @@ class Pipeline {
     return owners_ = {thread, process_of(thread), is_alone ? thread : worked_for, several};
   }
   void on_waits(const Event& event);
+  [[nodiscard]] bool is_birth(const Event& event) const {
+    return std::holds_alternative<NewThread>(event.payload) && !is_guest(event.machine);
+  }
+  [[nodiscard]] const Event& born(const Event& event);
   void on_new(const Event& event, const NewThread& made);
+  ThreadChanges changes_of(const Event& event) {
+    const ThreadChanges changes = threads_.on(event);
+    if (!changes.empty() && changes[0].now == RunState::kEnded && !is_guest(event.machine))
+        [[unlikely]]
+      lives_.end(changes[0].thread);
+    return changes;
+  }
   void tell_guest_intervals();
   void tell_stalls();
   void tell(const Event& event);
@@ -222,6 +236,7 @@ class Pipeline {
   VmmEventReader reader_;
   Processes processes_;
   ExitTracker tracker_;
+  ThreadLives lives_;
   Threads threads_;
   ThreadChanges changes_;
   WorkedFor worked_for_;  // for threads that raise interrupts

@@ -118,13 +118,6 @@ void Threads::end_name(ThreadId thread, Timestamp at, std::string_view name) {
   ++old_names_count_;
 }
 
-void Threads::on_new(ThreadId thread, Timestamp at) {
-  if (!keeps_facts_) return;
-  ThreadFacts* facts = facts_.find(thread);
-  end_name(thread, at, facts == nullptr ? std::string_view() : facts->comm.view());
-  if (facts != nullptr) *facts = {.comm = {}, .losses = losses_};
-}
-
 std::string_view Threads::name_at(ThreadId thread, Timestamp at) const {
   if (old_names_count_ > kMostOldNames) return {};
   if (const auto old = old_names_.find(thread); old != old_names_.end()) {

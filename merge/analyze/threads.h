@@ -164,14 +164,14 @@ class Threads {
     const bool changes = is_any_of<SchedSwitch, SchedWakeup, HostEvent, Lost>(event.payload);
     return changes ? changes_of(event) : ThreadChanges();
   }
-  // Takes task_newtask: an earlier thread with this id is a different one.
-  void on_new(ThreadId thread, Timestamp at);
   // Returns the thread's name at that time, from when it was last switched in; empty: not known.
   [[nodiscard]] std::string_view name_at(ThreadId thread, Timestamp at) const;
   // Returns whether the thread has had one name throughout the recording so far.
   [[nodiscard]] bool has_one_name(ThreadId thread) const { return !old_names_.contains(thread); }
   // Returns which switches are recorded, as far as the last event shows.
   [[nodiscard]] const RecordedSwitches& switches() const { return switches_; }
+  // Returns whether an event of the scheduler was about the thread.
+  [[nodiscard]] bool has(ThreadId thread) const { return facts_.find(thread) != nullptr; }
   // Returns nullptr for a thread without an event since the last loss.
   [[nodiscard]] const ThreadFacts* find(ThreadId thread) const {
     const ThreadFacts* facts = facts_.find(thread);

@@ -185,11 +185,11 @@ void WaitTracker::on(const ThreadChange& change, const Pipeline& pipeline) {
   }
 }
 
-void WaitTracker::on_new(ThreadId thread) {
-  Thread* earlier = threads_.find(thread);
-  if (earlier == nullptr) return;
-  clear(*earlier);
-  earlier->state = Thread::State::kRunning;
+void WaitTracker::end(ThreadId id) {
+  Thread* thread = threads_.find(id);
+  if (thread == nullptr) return;
+  clear(*thread);
+  thread->state = Thread::State::kRunning;
 }
 
 // Returns the cause for which the waker itself slept during most of the time from `since` to

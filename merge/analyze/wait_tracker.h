@@ -62,8 +62,8 @@ class WaitTracker {
   // Takes every event of the host for which looks_at() is true, or that changed a thread, after
   // ExitTracker.
   void on(const Event& event, const Pipeline& pipeline);
-  // Takes task_newtask: an earlier thread with this id has ended, and its wait with it.
-  void on_new(ThreadId thread);
+  // Ends the thread's wait, because the thread has ended.
+  void end(ThreadId thread);
   // Makes the figures begin at this time: of waits that began before, only the rest is returned.
   void begin_at(Timestamp begin) {
     begin_ = begin;

@@ -137,7 +137,7 @@ class CompareSink : public SpanSink {
     if (what_ == CompareRows::kThreads)
       for (const HostThread& thread :
            host_threads(names, names.pipeline.host_runs()->threads(names.pipeline.end())))
-        if (thread.is_exact())
+        if (!thread.lacks_runs)
           recorded.rows[std::string(trapline::text_of(thread.role))].total.add(
               thread.runs.state.ran_ns);
     if (rows_.other().count() != 0) recorded.rows["[other]"].merge(rows_.other());

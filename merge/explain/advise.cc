@@ -372,7 +372,7 @@ std::string cpus_change(const std::set<ThreadId>& threads, std::size_t vcpus, co
   if (threads.size() > 4) return change;
   std::string tids;
   for (const ThreadId thread : threads)
-    tids += fmt::format("{}{}", tids.empty() ? "" : ", ", static_cast<std::int32_t>(thread));
+    tids += fmt::format("{}{}", tids.empty() ? "" : ", ", tid_of(thread));
   return change.replace(change.find("TID"), 3, fmt::format("TID (of {})", tids));
 }
 
@@ -680,7 +680,7 @@ void AdviceSink::find_of_host(Found& found) const {
   std::set<const Vm*> polled;  // those with halts that a poll ended: what did is not known
   for (const HostThread& thread :
        host_threads(names, pipeline.host_runs()->threads(pipeline.end()))) {
-    if (!thread.is_exact() || !thread.vm->known || thread.vm->inferred) continue;
+    if (thread.lacks_runs || !thread.vm->known || thread.vm->inferred) continue;
     const ThreadId id = thread.runs.thread;
     const std::uint64_t ran = thread.runs.state.ran_ns;
     auto& [polls, wakeups, iothreads] = vms[thread.vm];

@@ -183,7 +183,7 @@ class ExitPicker : public SpanSink {
     for (const WaitShare& share : waits_) {
       if (!woke.is_thread() || share.part != slept_part(exit_)) continue;
       if (static_cast<const Culprit&>(share.culprit) != woke) continue;
-      waker_.merge(activity_.between(tid_of(woke.thread), share.begin, share.end));
+      waker_.merge(activity_.between(unnamed(woke.thread), share.begin, share.end));
     }
   }
   void unended(const UnendedExit& exit, const Pipeline&) override { open_.add(exit); }

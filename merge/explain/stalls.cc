@@ -346,7 +346,7 @@ Table stall_table(const StallsFound& found) {
             [](const Row& row) { return text_or_null(row.vm); });
   table.add({.key = "vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
   table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.vcpu, kNoVcpu); });
-  table.add({"tid"}, [](const Row& row) { return static_cast<std::int32_t>(row.stall.thread); });
+  table.add({"tid"}, [](const Row& row) { return tid_of(row.stall.thread); });
   table.add({"vcpus"}, [](const Row& row) {
     return row.stall.vcpus == 0 ? CellValue() : to_value(row.stall.vcpus);
   });

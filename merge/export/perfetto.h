@@ -39,7 +39,7 @@ namespace trapline::perfetto {
 
 // Returns the thread's id as a number.
 [[nodiscard]] inline std::int32_t number(ThreadId thread) {
-  return static_cast<std::int32_t>(thread);
+  return tid_of(thread);
 }
 
 // Views in returned values are valid until the next call of the same function.

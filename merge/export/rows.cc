@@ -90,7 +90,7 @@ class RowExporter : public Exporter {
     writer_.cells(labels_, std::size(kLabelColumns));
     writer_.thread(process);
     vcpu == kNoVcpu ? writer_.nothing() : writer_.signed_number(vcpu);
-    writer_.signed_number(static_cast<std::int32_t>(thread));
+    writer_.signed_number(tid_of(thread));
   }
   // Writes the cells up to total_ns of all_columns().
   void begin_row(ThreadId process, std::int32_t vcpu, ThreadId thread, Timestamp begin,
@@ -216,7 +216,7 @@ class FaultRowExporter final : public RowExporter {
       writer_.nothing();
     else
       writer_.text(culprits_.of({.kind = CulpritKind::kThread, .thread = why.by}, pipeline));
-    writer_.thread(tid_of(why.by));
+    writer_.thread(why.by);
     quoted(how_text(why));
     fault.first ? writer_.number(*fault.first ? 1 : 0) : writer_.nothing();
     fault.page_bytes != 0 ? writer_.number(fault.page_bytes) : writer_.nothing();
@@ -381,7 +381,7 @@ class HostCpuRowExporter final : public RowExporter {
   }
   void write(const Table& vms, std::size_t vm, const Table& threads, const Naming& names) {
     const auto id = get<std::string>(vms, vm, "vm");
-    const auto process = parse_number(id);
+    const auto process = parse_number(id.substr(0, id.find(' ')));
     for (std::size_t row = 0; row < threads.rows;) {
       const std::size_t thread = row;
       const ThreadId tid{static_cast<std::int32_t>(get<std::int64_t>(threads, row, "tid"))};
@@ -488,7 +488,7 @@ class ExitRowExporter final : public RowExporter {
     }
     writer_.number(number_unless_none(exit.injected));
     const Culprit ran = largest(pipeline.waits()->shares(), Part::kPreempted).culprit;
-    writer_.thread(ran.is_thread() ? tid_of(ran.thread) : ThreadId{});
+    writer_.thread(ran.is_thread() ? ran.thread : ThreadId{});
     writer_.number(exit.cpu);
     woken_by(exit, pipeline);
     times(exit.start);

@@ -137,7 +137,7 @@ void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
 void FrameMaker::close_host_cpu(Frame& frame, const Naming& names) {
   const std::vector<HostRuns::Entry> runs = names.pipeline.host_runs()->threads(frame.end);
   for (const HostThread& thread : host_threads(names, runs)) {
-    if (!thread.is_exact()) continue;
+    if (thread.lacks_runs) continue;
     const auto is_same = [&thread](const HostRoleTime& one) {
       return one.role == thread.role && one.vm.id() == thread.vm->id();
     };

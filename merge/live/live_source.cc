@@ -62,7 +62,7 @@ Capabilities LiveSource::capabilities() const {
 }
 
 std::string LiveSource::comm(ThreadId thread) const {
-  std::string name = feed_->comm(thread);
+  std::string name = feed_->comm(ThreadId{tid_of(thread)});
   return name.empty() ? KernelEventSource::comm(thread) : name;
 }
 
@@ -146,10 +146,10 @@ SessionJson session_of(PageFeed& feed, const std::string& version, std::uint64_t
     if (format.system != "ftrace") session.events.push_back(format.name());
   }
   for (const auto& [process, name] : feed.threads().vm_names)
-    if (!name.empty()) session.vms.push_back({static_cast<std::int32_t>(process), name});
+    if (!name.empty()) session.vms.push_back({tid_of(process), name});
   for (const auto& [thread, process] : feed.threads().processes) {
     session.threads.push_back(
-        {static_cast<std::int32_t>(thread), static_cast<std::int32_t>(process), feed.comm(thread)});
+        {tid_of(thread), tid_of(process), feed.comm(ThreadId{tid_of(thread)})});
   }
   return session;
 }

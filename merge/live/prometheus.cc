@@ -81,8 +81,8 @@ void Figures::add(const Frame& frame, const Engine& engine) {
   }
   for (const auto& [thread, totals] : frame.vcpus) {
     if (!scope.holds(thread, naming)) continue;
-    const std::string labels = vcpu_labels(naming, thread, totals.vcpu) + ',' +
-                               label("tid", std::to_string(static_cast<std::int32_t>(thread)));
+    const std::string labels =
+        vcpu_labels(naming, thread, totals.vcpu) + ',' + label("tid", tid_text(thread));
     bounded(vcpus_, labels, kMostVcpus, nowhere).add(totals);
   }
   const VcpuFilter of_vm{{}, scope.vcpus.vm};

@@ -187,7 +187,8 @@ class Run {
     std::vector<ThreadId> threads;
     for (const VcpuTotalsOf& vcpu : engine_->pipeline().exits().vcpus())
       threads.push_back(vcpu.thread);
-    live_->feed().look_at_threads(threads);
+    live_->feed().look_at_threads(
+        threads, [this](std::int32_t tid) { return engine_->pipeline().now(tid); });
     const KnownThreads& known = live_->feed().threads();
     for (const auto& [thread, process] : known.processes) engine_->known().set(thread, process);
     for (const auto& [process, name] : known.vm_names)

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <variant>
@@ -77,14 +78,40 @@ inline constexpr std::uint32_t kRiscvInterrupt = 1u << 31, kRiscvWfi = 1;
 inline constexpr std::uint32_t kRiscvFetchFault = 20, kRiscvLoadFault = 21,
                                kRiscvVirtualInstruction = 22, kRiscvStoreFault = 23;
 
-// A thread of the host. 0 is every CPU's idle thread.
+// A thread of the host. 0 is every CPU's idle thread. The kernel's ids are below 2^22
+// (PID_MAX_LIMIT). The bits above tell apart the threads that had one id, one after the other
+// (ThreadLives) and, in a Culprit, a thread's several names (CulpritNames).
 enum class ThreadId : std::int32_t {};
-// Linux's ids are below 2^22 (PID_MAX_LIMIT). CulpritNames uses the bits above to tell apart a
-// thread's several names.
-inline constexpr unsigned kTidBits = 22;
-[[nodiscard]] constexpr ThreadId tid_of(ThreadId thread) {
+inline constexpr unsigned kTidBits = 22, kLifeBits = 5;
+inline constexpr std::uint32_t kLastLife = (1u << kLifeBits) - 1;
+// Returns the kernel's id of the thread; a negative number, which the kernel never uses, unchanged.
+[[nodiscard]] constexpr std::int32_t tid_of(ThreadId thread) {
   const auto id = static_cast<std::int32_t>(thread);
-  return id < 0 ? thread : ThreadId{id & ((1 << kTidBits) - 1)};
+  return id < 0 ? id : id & ((1 << kTidBits) - 1);
+}
+// Returns how many threads had the thread's id before it.
+[[nodiscard]] constexpr std::uint32_t life_of(ThreadId thread) {
+  return static_cast<std::int32_t>(thread) < 0
+             ? 0
+             : static_cast<std::uint32_t>(thread) >> kTidBits & kLastLife;
+}
+[[nodiscard]] constexpr ThreadId thread_of(std::int32_t tid, std::uint32_t life) {
+  return ThreadId{tid | static_cast<std::int32_t>(life << kTidBits)};
+}
+// Returns the thread that had the thread's id just before; 0 if it is the first one.
+[[nodiscard]] constexpr ThreadId earlier_of(ThreadId thread) {
+  const std::uint32_t life = life_of(thread);
+  return life == 0 ? ThreadId{} : thread_of(tid_of(thread), life - 1);
+}
+// Returns the thread without the number of its name.
+[[nodiscard]] constexpr ThreadId unnamed(ThreadId thread) {
+  return static_cast<std::int32_t>(thread) < 0 ? thread
+                                               : thread_of(tid_of(thread), life_of(thread));
+}
+// Returns "300"; "300 #2" for the second thread with this id.
+[[nodiscard]] inline std::string tid_text(ThreadId thread) {
+  const std::uint32_t life = life_of(thread);
+  return std::to_string(tid_of(thread)) + (life == 0 ? "" : " #" + std::to_string(life + 1));
 }
 inline constexpr std::int32_t kNoVcpu = -1;
 

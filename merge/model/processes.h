@@ -1,7 +1,8 @@
 // Finds the process of a thread and so its VM, since a VMM runs each vCPU as a thread.
 //
-// The process is known from task_newtask events and from a session's list of threads. If threads of
-// two processes had the same id one after the other, that id's VM is not known. Threads in neither
+// The process is known from task_newtask events and from a session's list of threads. If these
+// contradict each other, or if the list may mean a later thread with the same id, the thread's VM
+// is not known. Threads in neither
 // source are assigned to inferred VMs: in ascending order of id, a new VM begins when a vCPU
 // number repeats; such a VM is marked as inferred. VMMs make the vCPUs of a VM in the order of
 // their numbers. If the numbers are not 0, 1, ... for one VM after the other (ids began again, VMs
@@ -69,8 +70,12 @@ class Processes {
   void on(const Event& event, const NewThread& made) {
     const ThreadId maker = of(event.thread, event.thread);
     const ThreadId process = made.same_process ? maker : made.child;
-    if (of(made.child, process) != process) set_of_several(made.child);
+    const ThreadId first{tid_of(made.child)};
+    if (first == made.child ? of(first, process) != process
+                            : !born_.contains(first) && of(first, {}) == process)
+      set_of_several(first);
     set(made.child, process);
+    if (first == made.child && born_.size() < kMost) born_.insert(first);
     if (made.same_process) set(event.thread, maker);
   }
   // Sets the name by which people know a virtual machine's process.
@@ -133,7 +138,7 @@ class Processes {
   // Returns a number that changes whenever of() may return something else than before.
   [[nodiscard]] std::uint64_t changes() const { return changes_; }
   [[nodiscard]] bool knows(ThreadId thread) const { return process_.contains(thread); }
-  // Notes that a thread of another process had the same id before.
+  // Notes that the thread may be of another process than of() says.
   void set_of_several(ThreadId thread) {
     if (of_several_.size() < kMost) of_several_.insert(thread);
   }
@@ -142,6 +147,7 @@ class Processes {
  private:
   std::unordered_map<ThreadId, ThreadId> process_;
   std::unordered_set<ThreadId> of_several_;
+  std::unordered_set<ThreadId> born_;  // the first threads with their ids, whose task_newtask came
   std::uint64_t changes_ = 0;
   std::map<ThreadId, std::string> names_;  // by process
   CpuQuotas quotas_;
@@ -169,10 +175,7 @@ struct Vm {
   bool by_name = false;    // text() has no id if there is a name: runs are compared by it
   // Formats "1234", "~1234" for an inferred VM, "?1234" for one that is not known.
   [[nodiscard]] std::string id() const {
-    return (!known     ? "?"
-            : inferred ? "~"
-                       : "") +
-           std::to_string(static_cast<std::int32_t>(process));
+    return (!known ? "?" : inferred ? "~" : "") + tid_text(process);
   }
   [[nodiscard]] std::string text() const {
     return by_name && !given.empty() ? given : vm_text(id(), given);

@@ -142,9 +142,8 @@ std::int32_t VcpuNames::number(ThreadId thread) const {
 
 std::string VcpuNames::vcpu(ThreadId thread, bool with_vm) const {
   const std::int32_t vcpu = number(thread);
-  const std::string number = vcpu == kNoVcpu
-                                 ? fmt::format("tid {}", static_cast<std::int32_t>(thread))
-                                 : fmt::format("vCPU {}", vcpu);
+  const std::string number =
+      vcpu == kNoVcpu ? "tid " + tid_text(thread) : fmt::format("vCPU {}", vcpu);
   return with_vm && several_vms_ ? fmt::format("VM {} {}", vm(thread), number) : number;
 }
 
@@ -229,9 +228,10 @@ Naming::Naming(const Timeline& from, const Pipeline& of, const Processes& known,
 std::string Naming::comm(ThreadId thread) const {
   const WaitTracker* waits = pipeline.waits();
   if (waits != nullptr && !waits->names()[thread].empty()) return printable(waits->names()[thread]);
-  // A source knows only the last of a thread's names.
+  // A source knows only the last name of an id.
   if (waits != nullptr && waits->names().is_of_several(thread)) return {};
-  for (std::size_t i = 0; i < timeline.size(); ++i) {
+  const bool is_last = pipeline.now(tid_of(thread)) == thread;
+  for (std::size_t i = 0; is_last && i < timeline.size(); ++i) {
     if (timeline.source(i).info().role != Role::kHostKernel) continue;
     std::string comm = timeline.source(i).comm(thread);
     if (!comm.empty()) return printable(comm);
@@ -298,19 +298,16 @@ Culprit unpack_culprit(std::uint64_t word) {
 
 std::string Naming::vm(ThreadId thread) const {
   if (is_vcpu(thread)) return vcpus.vm_id(thread);
-  if (processes.is_of_several(tid_of(thread))) return {};
-  const ThreadId process = processes.of(tid_of(thread), ThreadId{});
+  if (processes.is_of_several(unnamed(thread))) return {};
+  const ThreadId process = processes.of(unnamed(thread), ThreadId{});
   if (process == ThreadId{}) return {};
-  const std::string name = std::to_string(static_cast<std::int32_t>(process));
+  const std::string name = tid_text(process);
   return vcpus.vm_of(name) != nullptr ? name : std::string();
 }
 
 std::string Naming::text(ThreadId thread) const {
-  const bool is_other = processes.is_of_several(thread) && pipeline.waits() != nullptr &&
-                        !pipeline.waits()->names()[thread].empty();
-  if (is_vcpu(thread) && !is_other) return vcpus.vcpu(thread, true);
-  const std::string name = comm(thread);
-  const auto tid = static_cast<std::int32_t>(tid_of(thread));
+  if (is_vcpu(thread)) return vcpus.vcpu(thread, true);
+  const std::string name = comm(thread), tid = tid_text(thread);
   const std::string text =
       name.empty() ? fmt::format("tid {}", tid) : fmt::format("{} (tid {})", name, tid);
   return vm(thread).empty() ? text : "QEMU thread " + text;

@@ -23,8 +23,8 @@ Result<void> check_placement(const Timeline& timeline, const Pipeline& pipeline)
       "another run; leave it out, or give --offset {}=NS, the nanoseconds to add to its times",
       info.path, aligned.method_text(),
       aligned.error_ns.value_or(aligned.one_boot_error_ns.value_or(0)), check.impossible(),
-      check.placed(), static_cast<std::int32_t>(first.thread), time(first.at), time(first.entry),
-      time(first.exit), info.path);
+      check.placed(), tid_text(first.thread), time(first.at), time(first.entry), time(first.exit),
+      info.path);
 }
 
 namespace {

@@ -67,7 +67,7 @@ void Flight::look_for_hit() {
   const bool lasts = found->certain != std::exchange(certain_, found->certain);
   if ((!ended && !lasts) || due_ != 0) return;
   const Hit& hit = ended ? found->latest : found->latest_certain;
-  const auto thread = static_cast<std::int32_t>(hit.thread);
+  const std::int32_t thread = tid_of(hit.thread);
   const double ms = static_cast<double>(hit.end - hit.start) / 1e6;
   const std::string& text = options_->snapshot->trigger.text;
   due_why_ = ended ? fmt::format("{}: {} of thread {} took {:.3f} ms", text, hit.reason, thread, ms)

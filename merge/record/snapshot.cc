@@ -17,9 +17,8 @@ constexpr std::uint64_t kLongestKept = 60'000'000'000;    // ns, of an exit that
 constexpr unsigned kMostPerRound = 64, kLeastOfACpu = 4;  // pages
 
 SessionHit in_session(const Hit& hit) {
-  SessionHit facts{
-      hit.start, hit.end - hit.start, hit.reason, static_cast<std::int32_t>(hit.thread), {},
-      hit.open,  hit.near_loss};
+  SessionHit facts{hit.start, hit.end - hit.start, hit.reason, tid_of(hit.thread), {},
+                   hit.open,  hit.near_loss};
   if (hit.vcpu != kNoVcpu) facts.vcpu = hit.vcpu;
   return facts;
 }

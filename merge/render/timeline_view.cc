@@ -195,7 +195,7 @@ void TimelineView::on_switch(const Event& event, const ThreadChange& leaves,
   if (prev.is_vcpu && pipeline.counts(leaves.thread)) {
     print(event, prev, prev.depth, {}, [&](std::string& out) {
       append(out, FMT_COMPILE("{}: {}-{} runs"), leaves.sleeps() ? "sleeps" : "preempted",
-             printable(runs.name), static_cast<std::int32_t>(runs.thread));
+             printable(runs.name), tid_of(runs.thread));
     });
   }
   if (next.is_vcpu && pipeline.counts(runs.thread)) {

@@ -58,7 +58,7 @@ struct HostThreadRow {
   // part: a part of the thread's time, in a row below the thread's; reason: a part of that part, of
   // exits with this reason.
   std::string name, part, reason;
-  std::int32_t tid = 0;
+  ThreadId thread{};
   std::uint64_t ns = 0, whole = 0, turns = 0;
   double cpus = 0;
   std::optional<std::uint64_t> interrupts_ns;
@@ -88,7 +88,7 @@ struct ReasonTimes {
 // Returns what ended a sleep: "timer", "vCPU", "main loop", "own thread", a thread's name, "disk",
 // "interrupt", "not known".
 std::string waker_text(CulpritKind kind, ThreadId named, const Naming& names, const Vm& vm) {
-  if (const ThreadId by = tid_of(named); by != ThreadId{}) {
+  if (const ThreadId by = unnamed(named); by != ThreadId{}) {
     if (names.is_vcpu(by)) return names.vm(by) == vm.id() ? "vCPU" : names.text(by);
     if (by == vm.process) return std::string(text_of(HostRole::kMainLoop));
     return names.processes.of(by, ThreadId{}) == vm.process ? "own thread" : names.comm(named);
@@ -187,7 +187,7 @@ void add_parts(std::vector<HostThreadRow>& rows, const VcpuTotals& totals,
 std::string name_of(const HostThreadRow& row) {
   if (!row.reason.empty()) return "    " + row.name;
   if (!row.part.empty()) return "  " + row.name;
-  const std::string text = fmt::format("{} (tid {})", row.name, row.tid);
+  const std::string text = fmt::format("{} (tid {})", row.name, tid_text(row.thread));
   return row.role == HostRole::kVcpu || row.role == HostRole::kOther
              ? text
              : fmt::format("{}: {}", text_of(row.role), text);
@@ -323,7 +323,7 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
   };
   table.add({"role"}, [](const Row& row) { return to_value(text_of(row.role)); });
   table.add({"name"}, &Row::name);
-  table.add({"tid"}, &Row::tid);
+  table.add({"tid"}, [](const Row& row) { return tid_of(row.thread); });
   table.add({"part"}, [](const Row& row) { return text_or_null(row.part); });
   table.add({"reason"}, [](const Row& row) { return text_or_null(row.reason); });
   table.add({"ns", "time", Unit::kDuration}, &Row::ns);
@@ -392,11 +392,7 @@ std::string why_none(const ReportData& data, const Naming& names) {
   if (ran.empty())
     return fmt::format("No thread that is known to be a VM's ran{}.",
                        data.is_window ? " in this part of the recording" : "");
-  return fmt::format(
-      "How long the VM's threads ran is not known: {}.",
-      std::ranges::any_of(ran, [](const HostThread& thread) { return thread.runs.state.several; })
-          ? "other threads had their ids as well"
-          : "not all of their switches are recorded");
+  return "How long the VM's threads ran is not known: not all of their switches are recorded.";
 }
 
 // Returns lines on the roles that are known by name alone, and on what `record --host-cpu` would
@@ -475,12 +471,6 @@ class HostCpuTable : public TableSink {
       if (deeds != nullptr)
         deeds->woken_by.add(
             {woke->by->kind, woke->by->is_thread() ? woke->by->thread : ThreadId{}});
-    }
-    const auto* made = std::get_if<NewThread>(&event.payload);
-    if (Deeds* earlier = made != nullptr ? deeds_.find(made->child) : nullptr) {
-      if (earlier_.size() < kMostThreads)
-        earlier_.emplace(std::pair(made->child, event.at), std::move(*earlier));
-      *earlier = {};
     }
     const auto* ioctl = std::get_if<IoctlEnter>(&event.payload);
     const bool calls = ioctl != nullptr && ioctl->command != kKvmRun;
@@ -626,8 +616,8 @@ class HostCpuTable : public TableSink {
         row.threads.push_back(std::move(thread));
         if (data.is_window || data.counters.gaps != 0 || data.cycles)
           row.threads.back().counted_ns.reset();
-        const auto vcpu = totals.find(ThreadId{row.threads.back().tid});
-        const Deeds* deeds = deeds_.find(ThreadId{row.threads.back().tid});
+        const auto vcpu = totals.find(row.threads.back().thread);
+        const Deeds* deeds = deeds_.find(row.threads.back().thread);
         if (vcpu != totals.end())
           add_parts(row.threads, vcpu->second,
                     deeds == nullptr ? std::span<const ReasonTimes>() : deeds->exits, top_, data,
@@ -643,22 +633,20 @@ class HostCpuTable : public TableSink {
     const HostRuns::Entry& entry = thread.runs;
     HostThreadRow row;
     row.role = thread.role;
-    row.tid = static_cast<std::int32_t>(entry.thread);
+    row.thread = entry.thread;
     row.name = row.role == HostRole::kVcpu ? names.vcpus.vcpu(entry.thread, false) : thread.comm;
     row.ns = entry.state.ran_ns;
     row.turns = entry.state.turns;
     if (row.role == HostRole::kWork) return row;
     const HostRuns& runs = *names.pipeline.host_runs();
     if (runs.knows_interrupts()) row.interrupts_ns = entry.state.interrupts_ns;
-    if (!entry.state.several) row.counted_ns = names.processes.counted(entry.thread);
-    const HostRuns::Lines lines = entry.state.until ? HostRuns::Lines() : runs.lines(entry.thread);
+    // The kernel's count may be of a later thread with the same id.
+    if (names.pipeline.now(tid_of(entry.thread)) == entry.thread)
+      row.counted_ns = names.processes.counted(entry.thread);
+    const HostRuns::Lines lines = runs.lines(entry.thread);
     row.line = line_of(lines);
     static const Deeds kNothing;
     const Deeds* deeds = deeds_.find(entry.thread);
-    if (const auto& until = entry.state.until) {
-      const auto earlier = earlier_.find({entry.thread, *until});
-      deeds = earlier == earlier_.end() ? nullptr : &earlier->second;
-    }
     const Deeds& did = deeds == nullptr ? kNothing : *deeds;
     std::map<std::string, std::uint64_t> wakers;
     if (did.woken_by.others != 0) wakers.emplace(text_of(HostRole::kNotKnown), did.woken_by.others);
@@ -672,7 +660,6 @@ class HostCpuTable : public TableSink {
   bool requested_, of_page_;
   std::size_t top_;
   ThreadTable<Deeds> deeds_;
-  std::map<std::pair<ThreadId, Timestamp>, Deeds> earlier_;  // of ids that others took, then
 };
 
 }  // namespace

@@ -12,29 +12,20 @@
 namespace trapline {
 namespace {
 
-// Returns whether the thread is a vCPU's. Of threads that had one id, those of its VM may be it.
-bool is_vcpu(const HostRuns::Entry& ran, const Naming& names) {
-  if (!names.is_vcpu(ran.thread)) return false;
-  return !ran.state.until || names.vcpus.vm_id(ran.thread) ==
-                                 std::to_string(static_cast<std::int32_t>(ran.state.process));
-}
-
 // Returns the id of a thread's VM; empty if it has none or if it is not known.
-std::string vm_of(const HostRuns::Entry& ran, const std::string& comm, const Naming& names) {
-  if (is_vcpu(ran, names)) return names.vcpus.vm_id(ran.thread);
-  const ThreadId own =
-      ran.state.until ? ran.state.process : names.processes.of(ran.thread, ThreadId{});
+std::string vm_of(ThreadId thread, const std::string& comm, const Naming& names) {
+  if (names.is_vcpu(thread)) return names.vcpus.vm_id(thread);
+  const ThreadId own = names.processes.of(thread, ThreadId{});
   for (const ThreadId process : {own, process_in_name(comm)}) {
-    std::string id = std::to_string(static_cast<std::int32_t>(process));
+    std::string id = tid_text(process);
     if (process != ThreadId{} && names.vcpus.vm_of(id) != nullptr) return id;
   }
   return {};
 }
 
-HostRole role_of(const HostRuns::Entry& ran, const std::string& comm, const Vm& vm,
-                 const Naming& names) {
-  if (is_vcpu(ran, names)) return HostRole::kVcpu;
-  if (ran.thread == vm.process) return HostRole::kMainLoop;
+HostRole role_of(ThreadId thread, const std::string& comm, const Vm& vm, const Naming& names) {
+  if (names.is_vcpu(thread)) return HostRole::kVcpu;
+  if (thread == vm.process) return HostRole::kMainLoop;
   if (comm.starts_with("vhost-")) return HostRole::kVhost;
   if (comm.starts_with("iou-wrk-") || comm.starts_with("iou-sqp-")) return HostRole::kIoUring;
   if (comm.starts_with("kvm-pit/") || comm.starts_with("kvm-nx-lpage-re")) return HostRole::kKernel;
@@ -71,16 +62,14 @@ std::vector<HostThread> host_threads(const Naming& names,
   for (const HostRuns::Entry& entry : runs) {
     if (entry.state.ran_ns == 0) continue;
     // A program that the thread executed gave it another name.
-    const auto& until = entry.state.until;
-    std::string comm = printable(names.pipeline.threads().name_at(
-        entry.thread, until ? Timestamp(until->ns() - 1) : names.pipeline.end()));
-    if (comm.empty() && !until) comm = names.comm(entry.thread);
-    const auto vm = vms.find(vm_of(entry, comm, names));
+    std::string comm =
+        printable(names.pipeline.threads().name_at(entry.thread, names.pipeline.end()));
+    if (comm.empty()) comm = names.comm(entry.thread);
+    const auto vm = vms.find(vm_of(entry.thread, comm, names));
     if (vm == vms.end()) continue;
-    const HostRole role = role_of(entry, comm, *vm->second, names);
+    const HostRole role = role_of(entry.thread, comm, *vm->second, names);
     threads.push_back({vm->second, role, std::move(comm), entry,
-                       !names.pipeline.threads().switches().has_all_of(entry.thread) ||
-                           (entry.state.several && role == HostRole::kVcpu)});
+                       !names.pipeline.threads().switches().has_all_of(entry.thread)});
   }
   std::ranges::stable_sort(threads, std::greater(),
                            [](const HostThread& one) { return one.runs.state.ran_ns; });
@@ -92,7 +81,7 @@ std::vector<HostThread> host_works(const Naming& names) {
   std::map<std::pair<const Vm*, ThreadId>, HostThread> works;
   for (const auto& [key, work] : names.pipeline.host_runs()->works()) {
     const auto [worker, by] = key;
-    const auto vm = vms.find(vm_of({by, {}}, {}, names));
+    const auto vm = vms.find(vm_of(by, {}, names));
     if (vm == vms.end() || names.processes.is_of_several(by)) continue;
     HostThread& thread = works[{vm->second, worker}];
     thread = {vm->second, HostRole::kWork, names.comm(worker), {worker, thread.runs.state}};

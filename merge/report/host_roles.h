@@ -45,10 +45,7 @@ struct HostThread {
   HostRole role = HostRole::kNotKnown;
   std::string comm;
   HostRuns::Entry runs;
-  // Not all of its switches were recorded, or it is not known which of two threads was the vCPU.
-  bool lacks_runs = false;
-  // Returns whether the runs are all of this thread's, and no other one had its id.
-  [[nodiscard]] bool is_exact() const { return !lacks_runs && !runs.state.several; }
+  bool lacks_runs = false;  // not all of its switches were recorded
 };
 // Returns those of `runs`, from HostRuns::threads(), that ran for the VMs of selected vCPUs; the
 // one that ran longest comes first.

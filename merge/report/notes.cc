@@ -238,9 +238,10 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
   if (!report.faults_missing.empty()) notes.push_back(report.faults_missing);
   for (const VcpuRow& row : report.vcpus) {
     if (row.of_several)
-      notes.push_back(fmt::format(
-          "tid {} was a thread of one process, then of another: its exits are of several VMs",
-          row.tid));
+      notes.push_back(
+          fmt::format("which VM tid {} belonged to is not known: two processes had a "
+                      "thread with this id",
+                      tid_text(row.thread)));
   }
   const auto inferred = std::ranges::find_if(
       report.vcpus, [](const VcpuRow& row) { return row.vm_inferred && !row.of_several; });

@@ -32,27 +32,25 @@ namespace trapline {
 // The vCPU that a row is about.
 struct VcpuId {
   std::string vm, vm_name;  // the id of its VM, and the name given by its owner
-  std::int32_t vcpu = kNoVcpu, tid = 0;
+  std::int32_t vcpu = kNoVcpu;
+  ThreadId thread{};
   VcpuId() = default;
-  VcpuId(ThreadId thread, const VcpuNames& names)
-      : vm(names.vm_id(thread)),
-        vm_name(names.vm_name(thread)),
-        vcpu(names.number(thread)),
-        tid(static_cast<std::int32_t>(thread)) {}
+  VcpuId(ThreadId of, const VcpuNames& names)
+      : vm(names.vm_id(of)), vm_name(names.vm_name(of)), vcpu(names.number(of)), thread(of) {}
   // Returns "VM 7 vCPU 0"; without the VM if `with_vm` is false.
   [[nodiscard]] std::string text(bool with_vm) const {
     return (with_vm ? "VM " + vm_text(vm, vm_name) + " " : "") + "vCPU " +
            (vcpu == kNoVcpu ? "?" : std::to_string(vcpu));
   }
   // Returns what rows of vCPUs are sorted by.
-  [[nodiscard]] auto order() const { return std::tie(vm, vcpu, tid); }
+  [[nodiscard]] auto order() const { return std::tie(vm, vcpu, thread); }
 };
 
 struct VcpuRow : VcpuId {
   bool vm_inferred = false;
   std::string comm;
   VcpuTotals totals;
-  // True if threads of two processes had this tid: then `vm` is not known.
+  // True if the thread may be of another process than is known: then `vm` is not known.
   bool of_several = false;
 };
 

@@ -50,8 +50,7 @@ void RequestTable::add(const BlockTimes& block, const RequestSpan& request, Requ
 void RequestTable::report_vhost(ReportData& report, const Pipeline& pipeline) {
   pipeline.vhost().for_each([&](ThreadId thread, const VhostTracker::Worker& worker) {
     if (worker.turns == 0 && worker.interrupts == 0) return;
-    VhostRow row{worker, static_cast<std::int32_t>(thread),
-                 printable(pipeline.processes().name_of(worker.process))};
+    VhostRow row{worker, thread, printable(pipeline.processes().name_of(worker.process))};
     row.name = printable(worker.name);
     report.vhost.push_back(std::move(row));
   });
@@ -129,14 +128,13 @@ Table request_path_table(const ReportData& report) {
 
 Table vhost_table(const ReportData& report) {
   using Row = VhostRow;
-  TableOf<Row> table({.key = "vhost", .csv = true}, report.vhost,
-                     [](const Row& row) { return fmt::format("{} (tid {})", row.name, row.tid); });
+  TableOf<Row> table({.key = "vhost", .csv = true}, report.vhost, [](const Row& row) {
+    return fmt::format("{} (tid {})", row.name, tid_text(row.thread));
+  });
   table.titles = {"vhost workers"};
   table.add({"worker"}, &Row::name);
-  table.add({"tid"}, &Row::tid);
-  table.add({"process"}, [](const Row& row) {
-    return number_or_null(static_cast<std::int32_t>(row.process), 0);
-  });
+  table.add({"tid"}, [](const Row& row) { return tid_of(row.thread); });
+  table.add({"process"}, [](const Row& row) { return number_or_null(tid_of(row.process), 0); });
   table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
   table.add({"turns", "turns"}, &Row::turns);
   table.add({"notified", "by notify"}, &Row::notified);

@@ -37,7 +37,7 @@ struct RequestPathRow {
 // without a guest's notify; how long until it ran and until it slept again; the time from the exit
 // of a notify to the first interrupt that it raised, and from there to the injection.
 struct VhostRow : VhostTracker::Worker {
-  std::int32_t tid = 0;
+  ThreadId thread{};
   std::string vm_name;  // the VM's name, given by its owner
 };
 

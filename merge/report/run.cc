@@ -128,7 +128,7 @@ ReportData Aggregator::snapshot(const Naming& names) const {
   if (options_.calls && pipeline.stacks().records() != 0) report.rows_of = RowsOf::kCalls;
   fill_vcpus(report, names);
   for (const VcpuRow& row : report.vcpus)
-    if (names.vmm(ThreadId{row.tid}) != "QEMU") report.vmm = names.vmm(ThreadId{row.tid});
+    if (names.vmm(row.thread) != "QEMU") report.vmm = names.vmm(row.thread);
   if (options_.requests) {
     requests_.report(report, pipeline);
   } else {
@@ -214,7 +214,7 @@ void Aggregator::sort_rows(ReportData& report) const {
 void Aggregator::note_quotas(ReportData& report, const Pipeline& pipeline) {
   std::set<const CpuQuota*> seen;
   for (const VcpuRow& row : report.vcpus) {
-    for (const CpuQuota* quota : pipeline.processes().quotas().of(ThreadId{row.tid}))
+    for (const CpuQuota* quota : pipeline.processes().quotas().of(row.thread))
       if (seen.insert(quota).second) report.notes.push_back(quota_sentence(*quota));
   }
 }

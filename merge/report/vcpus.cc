@@ -137,7 +137,7 @@ constexpr std::size_t kMostShown = 16;
 TableOf<VcpuRow> table_of(std::span<const VcpuRow> rows, const ReportData& report) {
   const bool calls = report.rows_of == RowsOf::kCalls, with_vm = shows_vms(report);
   TableOf<VcpuRow> table({}, rows, [with_vm](const VcpuRow& row) {
-    return fmt::format("{} (tid {})", row.text(with_vm), row.tid);
+    return fmt::format("{} (tid {})", row.text(with_vm), tid_text(row.thread));
   });
   add_vcpu(table, true);
   const std::string counted = calls ? "calls" : "exits";

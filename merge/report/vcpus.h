@@ -22,7 +22,13 @@ void add_vcpu(TableOf<Row>& table, bool has_tid) {
   table.add({"vm"}, &Row::vm);
   table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
   table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.vcpu, kNoVcpu); });
-  if (has_tid) table.add({"tid"}, &Row::tid);
+  if (!has_tid) return;
+  table.add({"tid"}, [](const Row& row) { return tid_of(row.thread); });
+  // Which of the threads that had this id, one after the other; left out for the first.
+  table.add({.key = "life", .csv = false}, [](const Row& row) -> CellValue {
+    const std::uint64_t life = life_of(row.thread);
+    return life == 0 ? CellValue(Absent()) : life + 1;
+  });
 }
 
 // Returns the rate in the time in which the vCPU's exits were seen; nullopt if that is not known.

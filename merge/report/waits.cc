@@ -66,11 +66,11 @@ WaitRows CulpritSums::rows(const Naming& names) const {
     row.culprit = names.text(culprit, sum.root);
     row.kind = culprit.kind;
     if (culprit.is_thread()) {
-      row.tid = static_cast<std::int32_t>(tid_of(culprit.thread));
+      row.tid = tid_of(culprit.thread);
       row.vm = names.vm(culprit.thread);
       if (const Vm* vm = names.vcpus.vm_of(row.vm)) row.vm_name = vm->given;
-      const ThreadId process = names.processes.of(tid_of(culprit.thread), ThreadId{});
-      if (process != ThreadId{}) row.process = static_cast<std::int32_t>(process);
+      const ThreadId process = names.processes.of(unnamed(culprit.thread), ThreadId{});
+      if (process != ThreadId{}) row.process = tid_of(process);
     }
     row.ns = sum.ns;
     row.count = sum.count;
@@ -234,7 +234,7 @@ std::vector<StealRow> StealTable::rows(const Naming& names) const {
 }
 
 std::string name_of(const StealRow& row) {
-  return fmt::format("{} (tid {})", row.text(true), row.tid);
+  return fmt::format("{} (tid {})", row.text(true), tid_text(row.thread));
 }
 
 // Returns the text above a vCPU's table, or in its place if it has no rows.

@@ -518,13 +518,13 @@ def a_buffer_that_was_overwritten(trace):
     trace.entry(BEGIN + 801 * MS + US, 0, VCPU)
 
 
-def ran_instead(trace, hog):
+def ran_instead(trace, hog, left="X"):
     for i in range(20):
         at = BEGIN + i * 20 * MS
         trace.entry(at, 0, VCPU)
         trace.io_exit(at + 5 * MS)
         trace.switch(at + 5 * MS + 3 * US, 0, VCPU, "R", hog)
-        trace.switch(at + 15 * MS, 0, hog, "R" if i < 19 else "X", VCPU)
+        trace.switch(at + 15 * MS, 0, hog, "R" if i < 19 else left, VCPU)
         trace.ioctl(at + 16 * MS, 0, VCPU, KVM_RUN)
 
 
@@ -569,7 +569,7 @@ def a_vcpu_that_ends_after_a_part(trace):
 def a_program_that_executes_another(trace):
     """sh kept the vCPU waiting 20 times, gzip, which it became, once and for less."""
     shell, gzip = ("sh", 300), ("gzip", 300)
-    ran_instead(trace, shell)
+    ran_instead(trace, shell, "S")
     trace.switch(BEGIN + 410 * MS, 1, IDLE, "R", gzip)
     trace.switch(BEGIN + 411 * MS, 1, gzip, "R", IDLE)
     trace.entry(BEGIN + 400 * MS, 0, VCPU)
@@ -594,7 +594,34 @@ def a_culprit_that_ended_before_the_wait(trace):
     trace.entry(BEGIN + 111 * MS, 0, VCPU)
 
 
-@case(["report", "--host-cpu"], says=["VM 199 took 0.9", "its vCPU 100.0%", "worker (tid 300)"], never=["400 ms", "sshd"])
+@case(["report", "--waits"], says=["hog (tid 300) 200 ms", "sshd (tid 300 #2) 7.00 ms"], never=["sshd (tid 300) "])
+def an_id_that_is_used_again_without_a_word(trace):
+    """hog ended; sshd got its id, and no task_newtask is recorded."""
+    ran_instead(trace, HOG)
+    trace.entry(BEGIN + 400 * MS, 0, VCPU)
+    trace.exit(BEGIN + 700 * MS, 0, VCPU, "CPUID")
+    trace.switch(BEGIN + 701 * MS, 0, VCPU, "R", ("sshd", 300))
+    trace.switch(BEGIN + 708 * MS, 0, ("sshd", 300), "S", VCPU)
+    trace.entry(BEGIN + 709 * MS, 0, VCPU)
+
+
+@case(["report"], says=["vCPU 0 (tid 200)", "all 2 vCPUs"], never=["#2"])
+def a_program_that_another_thread_executes(trace):
+    """A thread of process 200 executed QEMU: the first thread ended, and the other one took its id where it ran."""
+    trace.switch(BEGIN - 20 * MS, 1, ("sh", 200), "X", ("sh", 205))
+    trace.switch(BEGIN - 10 * MS, 1, ("CPU 0/KVM", 200), "S", IDLE)
+    for i in range(20):
+        trace.switch(BEGIN + i * 10 * MS, 1, IDLE, "R", VCPU)
+        trace.entry(BEGIN + i * 10 * MS, 1, VCPU)
+        trace.exit(BEGIN + i * 10 * MS + MS, 1, VCPU, "CPUID")
+        trace.entry(BEGIN + i * 10 * MS + 2 * MS, 1, VCPU)
+        trace.exit(BEGIN + i * 10 * MS + 3 * MS, 1, VCPU, "CPUID")
+        trace.switch(BEGIN + i * 10 * MS + 4 * MS, 1, VCPU, "S", IDLE)
+    trace.exit(BEGIN + 3 * MS, 0, ("CPU 1/KVM", 201), "CPUID", vcpu=1)
+    trace.entry(BEGIN + 4 * MS, 0, ("CPU 1/KVM", 201), vcpu=1)
+
+
+@case(["report", "--host-cpu"], says=["VM 199 took 0.9", "its vCPU 100.0%", "worker (tid 300 #2)"], never=["400 ms", "sshd"])
 def host_cpu_of_an_id_that_is_used_again(trace):
     """sshd ran 400 ms and ended; then a thread of QEMU's got its id."""
     trace.new_thread(BEGIN, QEMU, 200)
@@ -768,7 +795,9 @@ def the_working_set_of_large_pages(trace):
     fault(BEGIN + 30 * MS, 0x2001000, 1)
 
 
-@case(["report", "--by", "vm,reason"], says=["?200 / CPUID", "its exits are of several VMs"], never=["~200 /", "500 /"])
+@case(["report", "--by", "vm,reason"], ["export", "--format", "csv", "--rows", "exits", "-o", "-"],
+      says=["199 / CPUID", "500 / MSR_WRITE", "VM 199 vCPU 0 (tid 200)", "VM 500 vCPU 0 (tid 200 #2)", "199,0,200,", "500,0,200,"],
+      never=["?200", "~200", "4194504"])
 def a_vcpus_id_in_two_vms(trace):
     """The vCPU of VM 199 ended, and a vCPU of VM 500 got its id."""
     for maker, begin, reason in ((QEMU, 0, "CPUID"), (("qemu-system-x86", 500), 2 * SECOND, "MSR_WRITE")):

@@ -101,14 +101,14 @@ struct PageData::Writer {
   Table vcpus() const {
     Table table = vcpu_table(report);
     table.columns.push_back({{"name"}, [this](std::size_t row) {
-                               const ThreadId thread{report.vcpus[row].tid};
+                               const ThreadId thread = report.vcpus[row].thread;
                                return to_value(names.vcpus.vcpu(thread, true));
                              }});
     for (std::size_t state = 0; state < kStates; ++state) {
       table.columns.push_back(
           {{"shares." + std::string(kStateKeys[state])}, [this, state](std::size_t row) {
              std::vector<std::uint64_t> values;
-             const auto* shares = data.shares_.of(ThreadId{report.vcpus[row].tid});
+             const auto* shares = data.shares_.of(report.vcpus[row].thread);
              if (shares != nullptr)
                for (const Shares::Bin& bin : *shares) values.push_back(bin[state]);
              return CellValue(std::move(values));
@@ -135,7 +135,7 @@ struct PageData::Writer {
       auto row = std::ranges::find(rows, vm, &Row::vm);
       if (row == rows.end()) row = rows.insert(row, {.vm = vm});
       row->ns += thread.runs.state.ran_ns;
-      if (ran == nullptr || !thread.is_exact()) continue;
+      if (ran == nullptr || thread.lacks_runs) continue;
       std::vector<std::uint64_t>& times = row->times[thread.role];
       times.resize(std::max(times.size(), ran->size()));
       for (std::size_t bin = 0; bin < ran->size(); ++bin) times[bin] += ran->at(bin)[0];

@@ -153,7 +153,7 @@ int Formats::type(const KernelEvent& event) const {
 
 std::string Formats::comm(ThreadId thread) const {
   if (thread == ThreadId{0}) return "<idle>";
-  const auto found = comms_.find(static_cast<std::int32_t>(thread));
+  const auto found = comms_.find(tid_of(thread));
   return found == comms_.end() ? std::string() : found->second;
 }
 

@@ -296,7 +296,7 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   }
   [[nodiscard]] std::string comm(ThreadId thread) const override {
     if (thread == ThreadId{0}) return KernelEventSource::comm(thread);
-    std::string name = threads_.name_of(thread);
+    std::string name = threads_.name_of(ThreadId{tid_of(thread)});
     return name.empty() ? KernelEventSource::comm(thread) : name;
   }
 

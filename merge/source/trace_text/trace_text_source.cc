@@ -681,7 +681,7 @@ class TraceTextSource final : public Source {
     return printable({reinterpret_cast<const char*>(event.raw.data()), event.raw.size()});
   }
   [[nodiscard]] std::string comm(ThreadId thread) const override {
-    const auto found = comms_.find(static_cast<std::int32_t>(thread));
+    const auto found = comms_.find(tid_of(thread));
     return found == comms_.end() ? std::string() : printable(found->second);
   }
   [[nodiscard]] std::string exit_reason(std::uint32_t isa, std::uint32_t reason,

@@ -16,6 +16,24 @@ TEST(ProcessesTest, ThreadsBelongToTheProcessThatMadeThem) {
   EXPECT_FALSE(processes.knows(ThreadId{10}));
 }
 
+// A list does not say which of the threads that had an id it means.
+TEST(ProcessesTest, AListThatMayMeanALaterThreadTellsNothingOfTheFirst) {
+  constexpr ThreadId kMaker{10}, kFirst{20};
+  const ThreadId second = thread_of(20, 1);
+  for (const ThreadId listed : {kMaker, ThreadId{11}}) {
+    Processes processes;
+    processes.set(kFirst, listed);
+    processes.on(make(1, 0, kMaker, {}), NewThread{second, true});
+    EXPECT_EQ(processes.of(second, {}), kMaker);
+    EXPECT_FALSE(processes.is_of_several(second));
+    EXPECT_EQ(processes.is_of_several(kFirst), listed == kMaker);
+  }
+  Processes processes;
+  processes.on(make(1, 0, kMaker, {}), NewThread{kFirst, true});
+  processes.on(make(2, 0, kMaker, {}), NewThread{second, true});
+  EXPECT_FALSE(processes.is_of_several(kFirst));
+}
+
 TEST(ProcessesTest, ARepeatedVcpuNumberBeginsAnotherVm) {
   const auto vms = find_vms({{ThreadId{104}, 0}, {ThreadId{101}, 0}, {ThreadId{102}, 1}}, {});
   EXPECT_EQ(vms[1].id(), "~101");

@@ -54,8 +54,8 @@ std::vector<std::string> told(std::vector<Event> events) {
   std::vector<std::string> text;
   for (const HostThread& thread :
        host_threads(names, pipeline.host_runs()->threads(pipeline.end())))
-    text.push_back(std::to_string(static_cast<int>(thread.runs.thread)) + ": " +
-                   std::to_string(thread.runs.state.ran_ns) + " of VM " + thread.vm->id() +
+    text.push_back(tid_text(thread.runs.thread) + ": " + std::to_string(thread.runs.state.ran_ns) +
+                   " of VM " + thread.vm->id() +
                    (thread.role == HostRole::kIoUring ? " (io_uring)" : "") +
                    (thread.runs.state.idle_wakes == 0
                         ? ""

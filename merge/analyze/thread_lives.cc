@@ -1,0 +1,44 @@
+#include "merge/analyze/thread_lives.h"
+
+#include <algorithm>
+
+namespace trapline {
+
+// Returns the next thread with the id. The last life that there is a number for stays.
+ThreadId ThreadLives::next(ThreadId id) {
+  const ThreadId before = now(id);
+  if (now_.size() >= kMost && before == id) return id;
+  any_ = true;
+  return now_[id] = thread_of(tid_of(id), std::min(life_of(before) + 1, kLastLife));
+}
+
+const Event& ThreadLives::of(const Event& event) {
+  event_ = event;
+  event_.thread = now(event.thread);
+  if (is_guest(event.machine)) return event_;
+  if (auto* sched = std::get_if<SchedSwitch>(&event_.payload)) {
+    sched->prev = now(sched->prev);
+    ended_.erase(sched->prev);
+    sched->next = starts(sched->next);
+  } else if (auto* wakeup = std::get_if<SchedWakeup>(&event_.payload)) {
+    wakeup->thread = starts(wakeup->thread);
+  } else if (auto* host = std::get_if<HostEvent>(&event_.payload)) {
+    if (host->step == HostStep::kMigrate)
+      host->thread = static_cast<std::int32_t>(now(ThreadId{host->thread}));
+  }
+  return event_;
+}
+
+const Event& ThreadLives::born(const Event& event, bool is_used) {
+  knows_births_ = true;
+  ended_.clear();
+  any_ = !now_.empty();
+  event_ = event;
+  ThreadId& child = std::get<NewThread>(event_.payload).child;
+  const bool was_born = born_.contains(child);
+  if (!was_born && born_.size() < kMost) born_.insert(child);
+  if (was_born || is_used) child = next(child);
+  return event_;
+}
+
+}  // namespace trapline

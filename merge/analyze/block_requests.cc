@@ -7,7 +7,7 @@ namespace trapline {
 namespace {
 
 constexpr std::uint32_t kMinorBits = 20;
-constexpr std::uint64_t kLargest = ~std::uint64_t{0};  // no distance is larger
+constexpr std::uint64_t kLargest = ~std::uint64_t{0};  // the largest distance
 
 // Returns how many sectors two ranges share.
 std::uint64_t overlap(std::uint64_t a, std::uint64_t size_a, std::uint64_t b,
@@ -19,7 +19,7 @@ std::uint64_t overlap(std::uint64_t a, std::uint64_t size_a, std::uint64_t b,
 }  // namespace
 
 void BlockRequests::begin(ThreadId process, std::uint64_t value, const BlockTransfer& transfer) {
-  (void)end(process, value);  // a request that begins again
+  (void)end(process, value);  // drops an open request with the same key
   if (open_.size() < kMostOpen)
     open_[{process, value}] = {transfer, transfer.sectors, {}, {}, {}, 0, false};
 }
@@ -49,7 +49,8 @@ void BlockRequests::on(const Event& event, const BlockIo& block, ThreadId proces
       }
       break;
     case BlockStep::kIssued:
-      // Without recorded bios, a disk's request counts for the thread that passes it to the driver.
+      // Without recorded bios, a disk's request counts for the process whose thread passes it to
+      // the driver.
       if (!bios_are_recorded_) (void)add(block, process);
       issue(event.at, block);
       break;
@@ -83,7 +84,8 @@ void BlockRequests::Place::add(std::uint64_t distance) {
 
 // Returns the requests of `open` that share sectors with the bio if the image lies at one of the
 // distances in `place`. Returns none if two distances give different requests or if one gives too
-// many. A binary search finds a request's distances, since there may be many of both.
+// many. A binary search finds a request's distances, since there may be many requests and many
+// distances.
 std::vector<BlockRequests::Key> BlockRequests::at_place(const Place& place, const BlockIo& block,
                                                         const Open& open) {
   const std::vector<std::uint64_t>& known = place.known;
@@ -103,7 +105,7 @@ std::vector<BlockRequests::Key> BlockRequests::at_place(const Place& place, cons
       return true;
     };
     // The distance is the device's sector minus the guest's: bio and request can share sectors only
-    // if it is from `from` to `until`, which wrap around 0.
+    // if the distance is from `from` to `until`, which wrap around 0.
     const std::uint64_t between = block.sector - transfer.sector;
     const std::uint64_t from = between - transfer.sectors, until = between + block.sectors;
     const bool is_all = transfer.sectors > kLargest / 2;
@@ -150,7 +152,7 @@ std::vector<BlockRequests::Key> BlockRequests::owners(const BlockIo& block, Thre
   return found;
 }
 
-// Keeps those of the image's possible places that explain this bio too.
+// Keeps the possible places of the image that explain this bio too; starts anew if none does.
 void BlockRequests::narrow(Place& place, const BlockIo& block, const Open& open) {
   std::vector<std::uint64_t> distances, both;
   for (const auto& [key, request] : open) {

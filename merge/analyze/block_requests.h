@@ -6,10 +6,10 @@
 //
 // A bio belongs to the request of the same direction that was open when a thread of the VMM's
 // process queued the bio. If several are open, it belongs to the one that covers the bio's sectors.
-// An image begins at some sector of its device; this distance is known from bios with only one open
-// request, or by elimination from several. A bio that may belong to several requests is assigned to
-// none, and counted. A request with a bio that did not end before the request gets no stages in the
-// block layer.
+// The sector of the device at which an image begins is learnt from bios with only one open request,
+// or by elimination from several. A bio that may belong to several requests is assigned to none,
+// and counted. A request with a bio that did not end before the request gets no stages in the block
+// layer.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace trapline {
 
 struct BlockTransfer {
   bool write = false;
-  std::uint64_t sector = 0, sectors = 0;  // of the guest's disk
+  std::uint64_t sector = 0, sectors = 0;  // place and length on the guest's disk
 };
 
 class BlockRequests {
@@ -41,20 +41,20 @@ class BlockRequests {
   [[nodiscard]] std::uint64_t ambiguous() const { return ambiguous_; }
 
  private:
-  // Limits: requests, and bios, open at a time; images; pieces of an image; requests that share a
-  // bio. They bound the work for a bio, which is compared with all requests. Disks have fewer
-  // requests in flight.
+  // The greatest numbers of open requests and of open bios, of images, of pieces of an image, and
+  // of requests that share a bio. They bound the work for a bio, which is compared with all open
+  // requests. Disks have fewer requests in flight.
   static constexpr std::size_t kMostOpen = 1u << 10, kMostPlaces = 1u << 10, kMostKnown = 128,
                                kMostOwners = 64;
-  static constexpr unsigned kEnough = 2;  // number of bios that a distance must explain
+  static constexpr unsigned kEnough = 2;  // bios that a distance must explain to be taken as known
 
   using Key = std::pair<ThreadId, std::uint64_t>;
   struct Request {
     BlockTransfer transfer;
-    std::uint64_t unqueued = 0;  // number of sectors
+    std::uint64_t unqueued = 0;  // number of sectors that no bio carries so far
     std::optional<Timestamp> queued, issued, completed;
     std::size_t on_disk = 0;  // bios that were issued and have not completed
-    bool uncertain = false;   // a bio may have belonged to this request
+    bool uncertain = false;   // it is not known whether a bio belonged to this request
   };
   // A bio, kept until its last sector has been read or written.
   struct Bio {
@@ -66,8 +66,8 @@ class BlockRequests {
   // The place of an image on a device: the device's sector minus the sector of the guest's disk.
   struct Place {
     // `known` and `possible` are sorted.
-    std::vector<std::uint64_t> known;     // several if the file is in pieces
-    std::vector<std::uint64_t> possible;  // each explains the bios that no known place explains
+    std::vector<std::uint64_t> known;     // proven places; several if the file is in pieces
+    std::vector<std::uint64_t> possible;  // each explains the latest bios that no known place does
     unsigned seen = 0;
     void add(std::uint64_t distance);
   };

@@ -50,8 +50,8 @@ void CpuRunners::add(Cpu& cpu, const Run& run) {
   pieces_ += kPieces;
 }
 
-// Marks the runs since the CPU's last recorded switch as uncertain, because switches that were not
-// recorded came after it.
+// Marks the runs since the CPU's last recorded switch as uncertain, because switches followed that
+// were not recorded.
 void CpuRunners::doubt_last(Cpu& cpu) {
   const std::uint64_t oldest = cpu.added - cpu.runs.size();
   for (std::uint64_t i = cpu.added; i > oldest; --i) {
@@ -71,7 +71,7 @@ void CpuRunners::on_run(const ThreadChange& change, const RecordedSwitches& swit
   };
   if (switches.skipped()) doubt_last(*record);
   // After a loss, or before the CPU's first switch, it is not known which thread runs. This switch
-  // says: the thread that it takes off the CPU, so the unknown runs until now are that thread's.
+  // names the thread that it takes off the CPU, so the unknown runs until now are that thread's.
   const std::uint64_t oldest = record->added - record->runs.size();
   for (std::uint64_t i = record->added; i > oldest && record->thread.missing != Missing::kNone;
        --i) {

@@ -1,8 +1,8 @@
 // Tells which thread ran on each CPU of the host, from sched_switch, and which interrupts took the
 // CPU's time, if their ends are recorded, and divides threads' waits for a CPU by them. Only the
 // latest kMost switches of a CPU are kept, so a longer wait is divided only as far as they reach
-// back. Each switch adds kPieces to the number of pieces that all waits together may have: of many
-// long waits at once only the last parts are divided.
+// back. The pieces of all waits together are limited, too: each run adds kPieces to the limit. If
+// many long waits reach it, only their last parts are divided.
 //
 //   first switch      switch        loss          event after it      switch
 //   ─── not known ────┼── thread ───┼─ lost ──────┼── its `prev` ─────┼── thread …
@@ -22,7 +22,7 @@ class CpuRunners {
   static constexpr std::size_t kMost = 1u << 14;  // switches per CPU, a power of two
   static constexpr std::uint64_t kPieces = 64, kFirstPieces = 1u << 16;
   static constexpr std::uint32_t kMostCpus = 1u << 12;
-  // In ns: leaving a CPU's sleep state takes no longer.
+  // The longest time that a CPU needs to leave its sleep state, in ns.
   static constexpr std::uint64_t kLongestWakeUp = 5'000'000;
 
   // Takes a switch of a CPU to a thread.
@@ -30,8 +30,9 @@ class CpuRunners {
   // Takes the beginning or end of a hard interrupt's handler or of a softirq.
   void on_interrupt(const Event& event, const HostEvent& host);
   void on_lost(const ThreadChange& loss);
-  // Notes that a thread was put into the CPU's queue. A CPU without an event may not be recorded:
-  // the thread may run there unseen, so it proves nothing if another CPU is idle.
+  // Notes that a thread was put into the CPU's queue. A CPU without an event may not be recorded,
+  // so that the thread can run there unseen. As long as there is such a CPU, an idle CPU proves
+  // nothing.
   void on_queued(std::uint32_t cpu);
   void set_knows_moves(bool knows) { knows_moves_ = knows; }
   [[nodiscard]] bool is_unseen(std::uint32_t cpu) const;
@@ -62,8 +63,8 @@ class CpuRunners {
     std::vector<Run> runs;                      // a ring once it is full
     std::uint64_t added = 0;                    // number of runs ever added
     Run thread{{}, {}, Missing::kSwitches};     // the last run that is not an interrupt
-    std::optional<std::uint32_t> irq, softirq;  // the open ones
-    bool seen = false;                          // an event of the CPU came
+    std::optional<std::uint32_t> irq, softirq;  // the interrupts that the CPU is in
+    bool seen = false;                          // the recording has an event of the CPU
     [[nodiscard]] const Run& at(std::uint64_t number) const { return runs[number % kMost]; }
   };
   [[nodiscard]] Cpu* cpu_of(std::uint32_t cpu);
@@ -72,7 +73,7 @@ class CpuRunners {
   static void doubt_last(Cpu& cpu);
 
   std::vector<Cpu> cpus_;
-  bool irq_ends_ = false, softirq_ends_ = false;  // an end was recorded
+  bool irq_ends_ = false, softirq_ends_ = false;  // whether an end was recorded
   bool knows_moves_ = true;                       // ExitModel::moves
   std::vector<std::uint32_t> unseen_;  // CPUs that have threads in their queues and no event so far
   std::uint64_t pieces_ = kFirstPieces;  // number of pieces that waits may still be divided into

@@ -18,10 +18,10 @@ enum class CulpritKind : std::uint8_t {
   kIdle,        // the CPU was idle and had not picked the vCPU up after its wake-up
   kIdleOther,   // the CPU was idle, and no wake-up explains why the vCPU did not run
   kNotAllowed,  // the CPU went idle while the vCPU was in its queue
-  kQuota,       // as kNotAllowed, in the throttled time of its cgroup's CPU quota
+  kQuota,       // as kNotAllowed, in time that the CPU quota of the vCPU's cgroup throttled
   kTimer,       // a timer of the host's kernel woke the vCPU
   kInterrupt,   // a device's interrupt woke the vCPU or ran on its CPU; number: interrupt line
-  kDisk,        // a read or write of the host's disk ended
+  kDisk,        // the end of a read or write of the host's disk woke the vCPU
   kIpi,         // the vCPU of `thread` sent the vCPU an interrupt
   kFutex,       // `thread` woke the waiters of a futex, the vCPU among them
   kLock,        // `thread` held a lock (a futex) that the vCPU waited for
@@ -48,7 +48,7 @@ enum class Missing : std::uint8_t {
 struct Culprit {
   CulpritKind kind = CulpritKind::kUnknown;
   Missing missing = Missing::kNone;
-  ThreadId thread{};         // if is_thread(): unnamed() returns the thread
+  ThreadId thread{};         // set if is_thread(); unnamed() returns the thread without a name
   std::uint32_t number = 0;  // kInterrupt: interrupt line; kSoftirq: vector
   NameId handler = kNoName;  // the waking thread's last QEMU event in the wait
   // Set if the waking thread itself slept during most of the wait: what it slept for or, if a
@@ -66,7 +66,8 @@ struct Culprit {
 // Returns the unknown culprit, with what is missing.
 [[nodiscard]] inline Culprit unknown_for(Missing missing) { return {.missing = missing}; }
 
-// The event that proves a claim: its time, and the CPU that wrote it. Only an event makes one.
+// The event that proves a claim: its time, and the CPU that wrote it. Only an event can make an
+// EventRef.
 class EventRef {
  public:
   explicit EventRef(const Event& event) : at_(event.at), cpu_(event.cpu) {}
@@ -82,7 +83,8 @@ class EventRef {
   std::uint32_t cpu_;
 };
 
-// A culprit with the event that proves it. Without one it is unknown, and stays so.
+// A culprit with the event that proves it. Without such an event the culprit is unknown, and stays
+// unknown.
 class ProvenCulprit {
  public:
   explicit ProvenCulprit(Missing missing = Missing::kNone)
@@ -90,11 +92,12 @@ class ProvenCulprit {
   ProvenCulprit(const Culprit& culprit, const EventRef& by) : culprit_(culprit), by_(by) {}
   operator const Culprit&() const { return culprit_; }  // NOLINT(*-explicit-*)
   const Culprit* operator->() const { return &culprit_; }
-  // Returns the event; nullptr if the culprit is unknown.
+  // Returns the event that proves the culprit; nullptr if the culprit is unknown.
   [[nodiscard]] const EventRef* proof() const {
     return culprit_.kind == CulpritKind::kUnknown ? nullptr : &by_;
   }
-  // Returns the same claim with the kind that further events tell.
+  // Returns the same culprit and proof with another kind, which further events show. An unknown
+  // culprit stays unknown.
   [[nodiscard]] ProvenCulprit as(CulpritKind kind) const {
     ProvenCulprit other = *this;
     if (proof() != nullptr) other.culprit_.kind = kind;
@@ -117,19 +120,20 @@ struct WaitShare {
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
 
-// The names of threads that kept others waiting, as they were at that time: a thread can execute
+// The names of threads that kept others waiting, as they were during the wait: a thread can execute
 // another program.
 class CulpritNames {
  public:
   static constexpr std::size_t kMost = 1u << 16;
 
-  // Returns what Culprit::thread gets for the thread while it has this name: the thread for its
-  // first name, the thread with a number added for a later one. With `has_one_name`, an unknown
-  // name ("") stands for that one name.
+  // Returns what Culprit::thread gets for the thread while it has this name: the thread itself for
+  // its first name, the thread with a number added for a later one. With `has_one_name`, the thread
+  // has no other name, so it stays itself even while the name is not known ("").
   [[nodiscard]] ThreadId of(ThreadId thread, std::string_view name, bool has_one_name);
   // Returns whether the thread has several names.
   [[nodiscard]] bool is_of_several(ThreadId thread) const;
-  // Returns the name; empty if of() did not return this thread, and for a name beyond kMost.
+  // Returns the name behind an id; empty if of() did not return the id, and for a name beyond
+  // kMost.
   [[nodiscard]] std::string_view operator[](ThreadId thread) const;
 
  private:

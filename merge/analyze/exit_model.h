@@ -24,21 +24,21 @@ enum class UserEnd : std::uint8_t {
 
 struct ExitModel {
   bool from_userspace_exit = false;  // no kvm_exit: spans are only the time in user space
-  bool from_vmm = false;        // no kvm_userspace_exit either: the VMM's own events show that time
+  bool from_vmm = false;  // no kvm_exit, no kvm_userspace_exit: the VMM's events show user time
   bool userspace_exits = true;  // kvm_userspace_exit is recorded
   bool sched_switch = true;     // if false, preempted and blocked time stays in the other parts
   // The first sched_switch may come long after the first recorded event.
   bool late_switches = false;
   bool wakeups = true;  // if false, sleeping threads count as blocked until they run
   bool moves = true;    // if false, a thread may have waited in the queue of another CPU
-  bool cycles = false;  // times are cycles, so a duration in ns cannot be placed
+  bool cycles = false;  // times are cycles: a duration in ns has no place on the timeline
   UserEnd user_end = UserEnd::kEntry;
 
   [[nodiscard]] bool operator==(const ExitModel&) const = default;
 
   // Returns whether exits have durations.
   [[nodiscard]] bool durations() const { return user_end != UserEnd::kNone; }
-  // Returns the states whose times the events show. In the others the time is not known, which is
+  // Returns the states whose times the events show. The time in other states is not known, which is
   // not the same as 0.
   [[nodiscard]] States known_states() const {
     States known;

@@ -25,8 +25,9 @@ void ExitTracker::look_for_loss(Thread& thread, const Event& event) {
   close_for_loss(thread);
 }
 
-// The thread is on a CPU: it was switched in, or does something that the scheduler does not do on
-// its behalf. (Other events prove nothing: arm64 saves a thread's timers after its sched_switch.)
+// Notes that the thread is on a CPU: it was switched in, or wrote an event that the scheduler does
+// not write on its behalf. (Other events prove nothing: arm64 saves a thread's timers after its
+// sched_switch.)
 void ExitTracker::comes_back(Thread& thread, Timestamp at) {
   account(thread, at);
   if (thread.asleep) thread.woken = at;
@@ -38,8 +39,8 @@ void ExitTracker::comes_back(Thread& thread, Timestamp at) {
 void ExitTracker::close_for_loss(Thread& thread) {
   if (leave_unended(thread)) ++counters_.closed_by_loss;
   if (in_exit(thread)) fold(thread);
-  // `back`: the thread's next kvm_exit is of an exit that began before the loss, as a thread that
-  // was switched out in the guest may write it afterwards.
+  // `back`: the thread's next kvm_exit belongs to an exit that began before the loss, as a thread
+  // that was switched out in the guest may write its kvm_exit afterwards.
   thread.back &= thread.phase == Thread::Phase::kUnknown;
   thread.back |= thread.phase == Thread::Phase::kLeft;
   // Keep a completed exit, but do not use events after the loss for its detail.
@@ -50,7 +51,8 @@ void ExitTracker::close_for_loss(Thread& thread) {
   thread.off_cpu = thread.asleep = thread.stopped = thread.in_user = false;
 }
 
-// Two threads without a known process that have the same number are of two VMs.
+// Sets the vCPU number of a thread. If another thread has the same number, and the processes of
+// both are not known, the two belong to two VMs.
 void ExitTracker::learn_vcpu(Thread& thread, std::int32_t vcpu) {
   thread.totals.vcpu = vcpu;
   const auto unknown = [this](ThreadId id) {
@@ -103,7 +105,8 @@ inline ExitTracker::Thread* ExitTracker::vcpu_thread(const Event& event) {
   return thread;
 }
 
-// Ends a vCPU's time before its first entry: only one that runs has such an event.
+// Ends the offline time of a vCPU before its first entry, because it has an event that only a
+// running vCPU has.
 void ExitTracker::has_started(Thread& thread, Timestamp at) {
   if (thread.phase != Thread::Phase::kOffline) return;
   account(thread, at);
@@ -191,7 +194,8 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
     return;
   } else {
     saw_exits_in_a_row_ |= thread->phase == Thread::Phase::kExit;
-    // Its entry was not recorded, so it is not known since when it was in the guest.
+    // The thread's entry was not recorded, so it is not known since when the thread was in the
+    // guest.
     if (thread->phase == Thread::Phase::kOffline) thread->phase = Thread::Phase::kUnknown;
     end_unended(*thread, event.at);
     begin(*thread, event);
@@ -267,7 +271,7 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
   if (thread == nullptr) return nullptr;
   const ExitSpan* previous = nullptr;
   if (thread->phase == Thread::Phase::kEnded) {
-    done_ = *emit(*thread);  // the next exit begins at once
+    done_ = *emit(*thread);  // a copy, as the next exit overwrites the span at once
     previous = &done_;
   }
   end_unended(*thread, event.at);
@@ -321,8 +325,9 @@ const ExitSpan* ExitTracker::on_detail(const Event& event, const KvmDetail& deta
   return nullptr;
 }
 
-// Without recorded kvm_exits: the event of a write, or of a read that is not answered yet, comes
-// before the kvm_userspace_exit of its exit; the event of an answered read comes after it.
+// Takes a detail in a recording without kvm_exit. The event of a write, or of a read that is not
+// answered yet, comes before the kvm_userspace_exit of its exit; the event of an answered read
+// comes after the kvm_userspace_exit.
 const ExitSpan* ExitTracker::on_fallback_detail(const Event& event, const KvmDetail& detail) {
   if (detail.kind > DetailKind::kMmio) return nullptr;
   Thread* thread = vcpu_thread(event);
@@ -361,7 +366,8 @@ ExitTracker::Kind& ExitTracker::kind_of(const ExitReason& reason) {
 }
 
 // Adds the thread's open exit to unended_, as one without a known end. Returns false if the thread
-// is in no exit, if its kvm_exit has not come yet, or if it began before the time of the figures.
+// is in no exit, if its kvm_exit has not come yet, or if the exit began before the time of the
+// figures.
 bool ExitTracker::leave_unended(Thread& thread, ExitSpan::End how) {
   if (thread.phase != Thread::Phase::kExit || thread.is_cut) return false;
   name_device(thread);
@@ -464,7 +470,8 @@ void ExitTracker::on_irq(const Event& event, const KvmIrq& irq) {
   if (Thread* thread = threads_.find(event.thread)) thread->span.injected = irq.vector;
 }
 
-// A switch is faster: std::visit calls a function for each type, which calls another one.
+// A switch over the payload's index is faster than std::visit, which calls a function for each
+// type, which calls another one.
 const ExitSpan* ExitTracker::on(const Event& event) {
   const Payload& payload = event.payload;
   switch (payload.index()) {
@@ -505,7 +512,7 @@ const ExitSpan* ExitTracker::on(const Event& event) {
   return nullptr;
 }
 
-// Queries between two events and at the end; none of this runs for each event.
+// The following functions are queries between two events and at the end; none runs for each event.
 
 OpenExit ExitTracker::open_exit(ThreadId thread, const Thread& state) {
   OpenExit open{thread, state.totals.vcpu, state.span.start, state.span.reason, {}};
@@ -620,8 +627,8 @@ std::uint64_t& part(Parts& parts, Part which) { return parts[static_cast<std::si
 
 }  // namespace
 
-// Returns the state that the thread is in, for which its time since Thread::mark will count: up to
-// the mark it has been counted.
+// Returns the state that the thread is in. The time since Thread::mark will count for this state;
+// the time up to the mark has been counted.
 inline State ExitTracker::state_of(const Thread& thread) const {
   if (late_ && (in_exit(thread) || thread.phase == Thread::Phase::kGuest)) return State::kNotSeen;
   if (in_exit(thread)) {
@@ -727,7 +734,7 @@ void ExitTracker::on_halt(const Event& event, const KvmVcpuWakeup& wakeup) {
   if (thread->phase != Thread::Phase::kExit || thread->halts_from == Timestamp()) return;
   account(*thread, event.at);
   const bool slept = thread->woken > thread->halts_from;
-  if (model_.cycles && !slept) return;  // the poll's time cannot be placed
+  if (model_.cycles && !slept) return;  // wakeup.ns is not in cycles
   Timestamp begin = thread->halts_from;
   if (!model_.cycles) {
     const Timestamp woken(event.at.ns() - std::min(wakeup.ns, event.at.ns()));
@@ -750,9 +757,9 @@ void ExitTracker::on_wfx(const Event& event, const KvmWfx& wfx) {
   if (wfx.is_wfe && thread->phase == Thread::Phase::kExit) thread->span.halt = false;
 }
 
-// Adds the known time of an exit that is not a span to the thread's totals: each part as the state
-// of the same name or, with `as`, all of it as that state. If that is kOffline, halted time stays
-// halted.
+// Adds the known time of an exit that does not become a span to the thread's totals: each part as
+// the state of the same name or, with `as`, all of it as that state. If `as` is kOffline, halted
+// time stays halted.
 void ExitTracker::fold(Thread& thread, std::optional<State> as) {
   const auto state_of = [&](std::size_t part) {
     const auto state = static_cast<State>(part);
@@ -771,7 +778,8 @@ void ExitTracker::fold(Thread& thread, std::optional<State> as) {
   thread.intervals.clear();
 }
 
-// Ends an exit that is not a span, as one that the figures do not cover wholly: its time counts.
+// Ends an exit that does not become a span (Thread::is_cut, was_stopped). Its known time counts all
+// the same.
 void ExitTracker::fold_cut(Thread& thread) {
   if (is_all_halted(thread)) recut(thread, thread.span.start, thread.mark, State::kHalted);
   (void)leave_unended(thread);
@@ -792,13 +800,13 @@ State ExitTracker::open_state(const Thread& thread) const {
   return thread.phase == Thread::Phase::kEnded ? State::kNotSeen : state_of(thread);
 }
 
-// Ends the thread. Its last exit is not one of the guest's: the VM was switched off, or the vCPU
-// was removed.
+// Ends the thread. Its last exit counts as offline time: the VM was switched off, or the vCPU was
+// removed.
 void ExitTracker::end_thread(Thread& thread, Timestamp at) {
   if (in_exit(thread)) {
     fold(thread, State::kOffline);
     if (leave_unended(thread)) ++counters_.exits_stopped;
-  } else {  // only in kEnded and kGone there is time left
+  } else {  // only kEnded and kGone have time that was not counted yet
     tally(thread, State::kNotSeen, std::max(thread.mark, thread.totals.end), at);
   }
   thread.totals.end = std::max(thread.mark, at);
@@ -885,22 +893,22 @@ void ExitTracker::end_at(Timestamp end) {
         in_exit(thread) && is_all_halted(thread) ? State::kHalted : state_of(thread);
     thread.totals.open_ns = elapsed(start, end);
     if (thread.phase == Thread::Phase::kExit && !thread.is_cut) ++cut;
-    thread.was_stopped = true;                              // its end is no span
-    thread.is_cut |= thread.phase == Thread::Phase::kLeft;  // nor is one whose kvm_exit comes later
+    thread.was_stopped = true;                              // the exit will not become a span
+    thread.is_cut |= thread.phase == Thread::Phase::kLeft;  // no span even if kvm_exit comes later
   }
   counted_ = {counters_, event_counts_};
   counted_.first.exits += cut;
   counted_.first.exit_without_entry += cut;
 }
 
-// For what follows the figures' end, time stands still there, so that it adds no time to any state.
+// Takes an event after end_at() as if it came at that time, so that it adds no time to any state.
 void ExitTracker::settle(const Event& event, ThreadChanges changes) {
   pass();
   Event late = event;
   late.at = *end_;
   if (auto* wakeup = std::get_if<KvmVcpuWakeup>(&late.payload))
     wakeup->ns -= std::min(wakeup->ns, elapsed(*end_, event.at));
-  // A VMM tells of all its vCPUs that it stopped them.
+  // A marker may say that the VMM stopped or starts all its vCPUs, so it is taken for all at once.
   const bool of_all = std::holds_alternative<Marker>(event.payload) && !model_.from_vmm;
   if (of_all) (void)on(late);
   std::erase_if(open_, [&](const Open& open) {
@@ -1063,8 +1071,8 @@ void ExitTracker::on_vm_state(const Event& event) {
   }
 }
 
-// Ends what the loss may hide of an exit: an exit needs no switch to be known, so one on another
-// CPU goes on.
+// Closes what the loss may hide: the exits and guest runs of threads that may have been on the CPU.
+// Those of a thread that runs on another CPU go on.
 void ExitTracker::on_lost(const ThreadChange& loss) {
   if (loss.cpu >= hole_end_.size()) hole_end_.resize(loss.cpu + 1);
   hole_end_[loss.cpu] = std::max(hole_end_[loss.cpu], loss.until);
@@ -1084,7 +1092,8 @@ void ExitTracker::on_lost(const ThreadChange& loss) {
   }
 }
 
-// The following find which device served an exit and which QEMU event shows what it did.
+// The following functions find which device served an exit, and which QEMU event shows what the
+// device did.
 
 // RISC-V has no kvm_mmio: a page fault that user space must answer is an access to a device.
 void ExitTracker::name_mmio(ExitSpan& span) {

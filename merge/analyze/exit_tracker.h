@@ -14,8 +14,8 @@
 //   Off the CPU, anywhere in a span: a runnable thread is preempted, a sleeping one is blocked
 //   until it is woken (in a halt, halted). A switch while in the guest ends the guest's run and
 //   begins an exit. The next kvm_exit names that exit; some kernels write it after the thread was
-//   switched out. The same holds after a loss for a kvm_exit that follows a switch to the thread
-//   without an entry between them: its beginning was lost.
+//   switched out. After a loss, a kvm_exit that follows a switch to the thread without an entry
+//   between them also names an exit that began earlier: the exit's beginning was lost.
 //
 //   exit by a halt   kernel │ polls, sleeps, wakes, sleeps │ preempted │ kernel
 //                           └──────────── halted ──────────┘ the last wake-up
@@ -49,11 +49,11 @@ namespace trapline {
 // Counts over all threads that run vCPUs.
 struct ExitCounters {
   std::uint64_t exits = 0;               // exits that began: each kvm_exit
-  std::uint64_t exit_without_entry = 0;  // another kvm_exit, or the recording's end, came first
+  std::uint64_t exit_without_entry = 0;  // another kvm_exit or the recording's end before kvm_entry
   std::uint64_t entry_without_exit = 0;
   std::uint64_t closed_by_loss = 0;    // open spans whose end may be among lost events
   std::uint64_t user_without_end = 0;  // user intervals that only kvm_entry ended
-  std::uint64_t clock_went_back = 0;   // events of a thread with a time before its last one
+  std::uint64_t clock_went_back = 0;   // events with a time before their thread's last event
   std::uint64_t vmm_events = 0;
   std::uint64_t vmm_events_in_exits = 0;
   std::uint64_t intervals_left_out = 0;  // intervals beyond ExitTracker::kMostIntervals in an exit
@@ -72,7 +72,7 @@ struct VcpuTotals {
   std::uint64_t guest_ns = 0;
   Parts parts{};
   std::uint64_t paused_ns = 0, offline_ns = 0, not_seen_ns = 0;
-  std::uint64_t polled_ns = 0;  // of the halted time: the thread ran in KVM
+  std::uint64_t polled_ns = 0;  // part of the halted time in which the thread ran in KVM
   // x86: the number of exits with rip 0, and whether another rip was seen. SEV-ES, SNP and TDX hide
   // the registers.
   std::uint64_t rip_hidden = 0;
@@ -110,7 +110,7 @@ struct VcpuTotals {
 // not end are included.
 struct Overhead {
   std::uint64_t guest_ns = 0, exit_ns = 0, not_run_ns = 0;
-  std::uint64_t blocked_ns = 0;  // of exit_ns
+  std::uint64_t blocked_ns = 0;  // part of exit_ns
   [[nodiscard]] std::uint64_t busy_ns() const { return guest_ns + exit_ns + not_run_ns; }
   void add(const VcpuTotals& totals) {
     guest_ns += totals.guest_ns;
@@ -166,7 +166,7 @@ struct VcpuState {
 struct StateNow {
   State state = State::kNotSeen;
   std::int32_t vcpu = kNoVcpu;
-  ExitReason reason;            // of the exit that the vCPU is in
+  ExitReason reason;            // reason of the exit that the vCPU is in
   Timestamp since;              // when that exit, or the state, began
   std::uint64_t halted_ns = 0;  // halted time of that exit so far
 };
@@ -279,9 +279,10 @@ class ExitTracker {
   // Returns whether a vCPU waited for a CPU in a halt: before a wake-up that was not its last, or
   // while polling.
   [[nodiscard]] bool saw_waits_in_halts() const { return saw_waits_in_halts_; }
-  // Returns whether the thread had an event of KVM, or one of its creation.
+  // Returns whether the thread had an event of KVM.
   [[nodiscard]] bool has(ThreadId thread) const { return threads_.find(thread) != nullptr; }
-  // Returns nullopt for a thread without an event of KVM.
+  // Returns the position of a vCPU's thread; nullopt if the thread runs no vCPU, as far as is
+  // known.
   [[nodiscard]] std::optional<VcpuState> state(ThreadId thread) const;
   [[nodiscard]] std::optional<StateNow> state_now(ThreadId thread) const;
   [[nodiscard]] std::vector<OpenExit> open() const;
@@ -292,14 +293,15 @@ class ExitTracker {
   [[nodiscard]] std::span<const StateRun> state_runs() const { return runs_; }
   // Returns the exits that the last event left without an end.
   [[nodiscard]] std::span<const UnendedExit> unended() const { return unended_; }
-  // Returns whether there are any of these, or state runs.
+  // Returns whether unended() or state_runs() has any.
   [[nodiscard]] bool has_news() const { return told_; }
   // If the last event ended a time in user space, returns when that time began. Known only if an
   // event of its own marks the end (UserEnd::kIoctl, kReload).
   [[nodiscard]] std::optional<Timestamp> user_ended() const { return user_ended_; }
   // Returns the counts of QEMU's events, indexed by NameId.
   [[nodiscard]] const std::vector<VmmEventCount>& vmm_events() const { return event_counts_; }
-  // Returns the QEMU event of the last Marker given to on(), or nullptr if the marker was none.
+  // Returns the QEMU event of the last Marker given to on(), or nullptr if the marker was no event
+  // of QEMU.
   [[nodiscard]] const VmmEvent* last_vmm_event() const {
     return is_vmm_event_ ? &vmm_event_ : nullptr;
   }
@@ -320,23 +322,24 @@ class ExitTracker {
     VcpuTotals totals;
     Phase phase = Phase::kUnknown;
     bool is_vcpu = false;  // the thread has entered or left the guest
-    // Begun anew with each exit; side by side, so that one store does it.
+    // begin() resets the flags up to `sealed` for each exit. They are side by side, so that one
+    // store does it.
     bool in_user = false, off_cpu = false, asleep = false;
     bool stopped = false;       // asleep because of a signal or its VMM
-    bool goes_offline = false;  // during this exit
+    bool goes_offline = false;  // the vCPU goes offline during this exit
     bool was_stopped = false;   // the vCPU was paused or offline in this exit, which is no span
     bool is_cut = false;        // this exit began before the figures do and will not be a span
-    bool sealed = false;  // fallback: events were lost, so no later event gives the span's detail
+    bool sealed = false;  // without kvm_exit: events were lost, so no later one gives the detail
     bool keeps = false;   // keeps the intervals of this exit
     bool vmm_stopped = false;  // the VMM stopped the vCPU, so the thread will sleep in user space
     bool entered = false;      // the thread entered the guest, so kvm_entry is recorded
-    bool back = false;         // kUnknown: switched in, so the thread had left the guest before
+    bool back = false;         // in kUnknown: switched in, so the thread had left the guest before
     std::uint8_t accesses = 0;
     std::uint32_t cpu = 0;
     Timestamp mark;  // the open interval is accounted up to here
     Timestamp last;  // time of the thread's last event
     ExitSpan span;
-    KvmDetail waiting = kNoDetail;  // fallback: the detail of the next exit
+    KvmDetail waiting = kNoDetail;  // without kvm_exit: the detail of the next exit
     NameId device_event = kNoName, accelerator_event = kNoName, before_access = kNoName;
     std::array<Access, 8> access{};
     Timestamp user_begin;
@@ -437,16 +440,16 @@ class ExitTracker {
   const Processes* processes_;
   Detail detail_;
   ThreadTable<Thread> threads_;
-  ThreadTable<Timestamp> created_;  // time of creation
+  ThreadTable<Timestamp> created_;  // when the thread was created (task_newtask)
   // Cache of the threads' processes, by Thread::index, for markers that tell a VMM's state.
   std::vector<ThreadId> process_of_;
   std::uint64_t processes_seen_ = 0;
   ExitCounters counters_;
   std::vector<VmmEventCount> event_counts_;
-  std::vector<Timestamp> hole_end_;  // by CPU
+  std::vector<Timestamp> hole_end_;  // by CPU: the end of its latest loss
   std::vector<ThreadId> back_;       // by CPU: the thread switched in after events were lost
-  // Threads of which nothing was seen since they were closed for a loss, so that many losses in a
-  // row cost almost nothing for them.
+  // By Thread::index: whether no event showed the thread since a loss closed its exit. The next
+  // loss skips such threads, so that many losses in a row cost almost nothing.
   std::vector<bool> unseen_;
   Timestamp latest_hole_end_;
   VmmEvent vmm_event_;
@@ -462,8 +465,8 @@ class ExitTracker {
   bool saw_hypercall_ = false, saw_exits_in_a_row_ = false, saw_entry_ = false;
   bool several_unknown_ = false;
   Timestamp begin_;  // the time given to begin_at()
-  // After end_at(): its time, the exits and runs of the guest whose end awaits() is for, and what
-  // was counted up to then.
+  // Set by end_at(): end_ is its time, open_ the exits and guest runs whose end awaits() is for,
+  // and counted_ the counts up to then.
   struct Open {
     ThreadId thread{};
     Timestamp start;

@@ -54,9 +54,9 @@ class VcpuHistory {
   void add(const ExitSpan& exit, std::span<const WaitShare> waits,
            std::span<const WaitShare> halts = {});
 
-  // Returns the time up to which the thread is known; nullopt without a piece.
+  // Returns the time up to which the thread's pieces are known; nullopt without a piece.
   [[nodiscard]] std::optional<Timestamp> known_until(ThreadId thread) const;
-  // Returns the greatest number of pieces that between() can return.
+  // Returns the greatest number of pieces that between() can return for these times.
   [[nodiscard]] std::size_t count(ThreadId thread, Timestamp begin, Timestamp end) const;
   // Returns the pieces between the two times, cut to them, in order of time.
   [[nodiscard]] std::vector<VcpuPiece> between(ThreadId thread, Timestamp begin,
@@ -85,10 +85,10 @@ struct GuestSpanSpec {
                                                        std::string_view text);
 
 struct GuestInterval {
-  ThreadId thread{};  // of the vCPU on which the interval ended
+  ThreadId thread{};  // thread of the vCPU on which the interval ended
   Timestamp begin, end;
-  std::string what;               // "next_pid=12"; empty: the intervals have no value
-  std::vector<VcpuPiece> pieces;  // known pieces of its vCPU's time
+  std::string what;               // the end event's value, "next_pid=12"; empty: no FIELD
+  std::vector<VcpuPiece> pieces;  // known pieces of the vCPU's time
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
 
@@ -111,8 +111,8 @@ class GuestIntervals {
   // Releases the intervals that still wait for their vCPU's next events; call it at the end.
   void finish();
 
-  // Returns the next interval that ended with the last call; nullopt when there are no more. One at
-  // a time, because many may have the same pieces.
+  // Returns the next interval that ended with the last call; nullopt when there are no more.
+  // Intervals come one at a time, because many may have the same pieces.
   [[nodiscard]] std::optional<GuestInterval> take_ended();
 
   struct Counters {

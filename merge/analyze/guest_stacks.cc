@@ -44,8 +44,8 @@ StackId StackTree::with_innermost(StackId stack, NameId function) {
 
 std::string StackTree::text(StackId stack) const {
   if (stack == kNoStack) return "-";
-  // Each frame of a recursion is a stack of its own, so all texts together would grow with the
-  // square of its depth.
+  // Each frame of a recursion is a stack of its own, so without this limit all texts together would
+  // grow with the square of its depth.
   constexpr std::size_t kMostText = 8192;
   std::vector<NameId> functions;
   StackId node = stack;
@@ -130,7 +130,7 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
   std::uint64_t task = 0;
   if (call.task != 0) {
     task = std::uint64_t{event.source} << 32 | static_cast<std::uint32_t>(call.task);
-    if (call.off_cpu && call.entry) {  // the task may have moved already
+    if (call.off_cpu && call.entry) {  // the task leaves, or has moved to another CPU already
       if (thread->task == task) thread->task = 0;
       return;
     }

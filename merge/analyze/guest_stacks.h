@@ -60,7 +60,7 @@ struct FunctionCall {
 // Counts of guest calls, and of the calls whose own return was not recorded.
 struct CallCounters {
   std::uint64_t calls = 0;
-  std::uint64_t without_return = 0;  // their time counts up to where they must have ended
+  std::uint64_t without_return = 0;  // calls that count up to where they must have ended
   std::uint64_t cut_by_loss = 0;  // events were lost meanwhile: calls took longer than is counted
 };
 
@@ -93,7 +93,8 @@ class StackTree {
     StackId caller = kNoStack;
     NameId function = kNoName;
   };
-  // Caches where the last call with a hash led, so that calls in a loop need no look-up of names.
+  // Caches the stack that the last call with a hash led to, so that calls in a loop need no look-up
+  // of names.
   struct Recent {
     StackId caller = kNoStack, to = kNoStack;
     std::uint64_t address = 0;
@@ -107,7 +108,7 @@ class StackTree {
 
   Names* names_;
   std::vector<Node> nodes_;  // [0] is kNoStack
-  FlatIndex index_;          // of nodes_, by caller and function
+  FlatIndex index_;          // finds nodes_ by caller and function
   std::array<Recent, 256> recent_;
 };
 
@@ -144,12 +145,13 @@ class GuestStacks {
   [[nodiscard]] std::optional<FunctionCall> begun() const;
   // Ends the open calls at `at`, incomplete; call it after the last event.
   void finish(Timestamp at);
-  // Takes the exit that a KvmEntry ended: its parts belong to the function that it interrupted.
+  // Takes an exit that has ended. Its parts belong to the innermost function of `stack`, which the
+  // exit interrupted.
   void on_span(const ExitSpan& span, StackId stack);
 
   // Returns the current stack of the vCPU's thread; kNoStack if no record covers it.
   [[nodiscard]] StackId stack_of(ThreadId thread) const;
-  // These call StackTree's functions.
+  // The following call StackTree's functions of the same name.
   [[nodiscard]] StackId with_innermost(StackId stack, NameId function) {
     return stacks_.with_innermost(stack, function);
   }
@@ -171,18 +173,18 @@ class GuestStacks {
     bool seen = false;
     Timestamp begin;
     std::uint64_t losses = 0;  // number of losses before the call began
-    OwnTime own = {};          // GuestRuns::kOnThread
+    OwnTime own = {};          // only for GuestRuns::kOnThread
   };
   using Frames = std::vector<Frame>;  // by depth
   struct Thread {
-    Frames frames;                  // of the thread itself
+    Frames frames;                  // for calls without a task
     std::uint64_t task = 0;         // the running task; 0: none
     Frames* task_frames = nullptr;  // frames of that task, in tasks_
     bool in_guest = false;          // since `mark`, as far as the recording shows
     Timestamp mark;
     MachineId machine = MachineId::kHost;  // the machine of the records
-    VcpuTime time;                         // GuestRuns::kOnThread
-    VcpuTotals totals;                     // GuestRuns::kOnThread
+    VcpuTime time;                         // only for GuestRuns::kOnThread
+    VcpuTotals totals;                     // only for GuestRuns::kOnThread
   };
   void cut(Frames& frames, std::uint32_t depth, const Event& event, std::uint64_t task,
            bool is_return);

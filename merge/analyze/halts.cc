@@ -37,7 +37,7 @@ void HaltReplays::add(const Halt& halt) {
 }
 
 // Counts how an interval shrank. KVM also sets a halved interval to 0 if it is below grow_start, so
-// such a change shows nothing.
+// such a change does not show how intervals shrink.
 void HaltReplays::on_change(std::uint64_t before, std::uint64_t now) {
   if (now >= before) return;
   if (now != 0) ++halved_;
@@ -72,7 +72,8 @@ void HaltTracker::add_poll(Thread& thread, std::optional<std::uint64_t> most, st
   }
 }
 
-// Takes a change of the interval, which also gives the interval before the first change.
+// Takes a change of the vCPU's poll interval. The first change also tells the interval up to then:
+// if it was 0, KVM has not polled so far.
 void HaltTracker::on_interval(Thread& thread, const KvmHaltPoll& poll) {
   if (!thread.interval && poll.before == 0)
     thread.polling_at_most_ns = thread.halts_bounded = thread.halts_unknown = 0;

@@ -18,7 +18,7 @@ namespace trapline {
 // One halt.
 struct Halt {
   std::uint64_t wake_ns = 0;  // from the halt's beginning to the event that ended the halt
-  std::uint64_t late_ns = 0;  // from that event until the vCPU ran again; 0 if polling succeeded
+  std::uint64_t late_ns = 0;  // from the event that ended the halt until the vCPU ran; 0: poll won
   bool slept = false;
   bool at_once = false;  // KVM did not poll, and the halt ended before the thread slept
 };
@@ -57,7 +57,7 @@ class HaltReplay {
 
   std::uint64_t shrink_, interval_ = 0;
   Row row_;
-  // Halts whose polling succeeded in the recording and would fail with this value.
+  // Halts whose polling succeeded in the recording and would fail with this halt_poll_ns.
   std::uint64_t would_sleep_ = 0;
 };
 

@@ -5,8 +5,8 @@
 
 namespace trapline {
 
-// Adds the time of the CPU's thread up to `end`, or up to its last event if another thread has the
-// CPU by then.
+// Adds the time of the CPU's thread up to `end`. If another thread has the CPU by then (`known` is
+// false), adds only the time up to the thread's last event.
 void HostRuns::run(Cpu& cpu, Timestamp end, bool known) {
   if (!cpu.thread) return;
   const Timestamp until = known ? end : cpu.last;

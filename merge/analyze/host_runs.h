@@ -4,8 +4,8 @@
 // Runs are known from the recording's first sched_switch until kMostAfter after its last one, and
 // where kvm_exit and kvm_entry show that a thread runs; in a window, until the window's end. Before
 // a CPU's own first sched_switch, and after a loss, a kvm_exit or kvm_entry shows that its thread
-// runs on the event's CPU, from the first such event on. If one comes on a CPU that another thread
-// had, the time since that thread's last event is unknown.
+// runs on the event's CPU, from the first such event on. If such an event comes on a CPU that
+// another thread had, the time since that thread's last event is unknown.
 #pragma once
 
 #include <algorithm>
@@ -29,29 +29,29 @@ class HostRuns {
   static constexpr std::uint64_t kMostAfter = 10'000'000;
 
   struct Thread {
-    std::uint64_t ran_ns = 0, turns = 0;  // `turns`: how often it was switched in
+    std::uint64_t ran_ns = 0, turns = 0;  // `turns`: how often the thread was switched in
     // Part of ran_ns: interrupts and softirqs of the CPU, if knows_interrupts().
     std::uint64_t interrupts_ns = 0;
-    std::uint64_t line_ns = 0;  // of the runs in which the thread set an interrupt line
-    // Interrupts that woke this thread, first of all, while their CPU was idle. Their time is in no
-    // thread's.
+    std::uint64_t line_ns = 0;  // length of the runs in which the thread set an interrupt line
+    // Interrupts of an idle CPU that woke this thread before any other: their number and time. The
+    // time is not part of ran_ns.
     std::uint64_t idle_wakes = 0, idle_ns = 0;
   };
   // How often a thread set each interrupt line (GSI). The key is 2 * line, plus 1 for a raise.
   using Lines = std::map<std::uint64_t, std::uint64_t>;
   static constexpr std::size_t kMostLines = 64;
   using Entry = ThreadTable<Thread>::Entry;
-  // The work items that a kernel worker ran for the thread that queued them: their number, and what
-  // the worker ran in them. An item counts at its recorded end, and if its queueing was recorded in
-  // the thread's own context, not in an interrupt.
+  // The work items that a kernel worker ran for the thread that queued them: their number, and how
+  // long the worker ran in them. An item counts when its end is recorded, and only if it was queued
+  // in the thread's own context, not in an interrupt.
   struct Work {
     std::uint64_t ran_ns = 0, items = 0;
-    Timestamp last = {};  // the end of the last one
+    Timestamp last = {};  // the end of the last item
   };
   using Works =
-      std::map<std::pair<ThreadId, ThreadId>, Work>;  // by the worker and the other thread
+      std::map<std::pair<ThreadId, ThreadId>, Work>;  // by the worker and the thread that queued
   static constexpr std::size_t kMostWorks = 4096;
-  // One run of a thread, as far as it counts.
+  // One run of a thread on a CPU, without the part before begin_at().
   struct Run {
     ThreadId thread{};
     Timestamp begin, end;
@@ -72,7 +72,7 @@ class HostRuns {
       take(event, changes);
     }
   }
-  // Takes the end of a sleep that the event caused; call it after on().
+  // Notes that the event woke the sleeping `thread`. Call this after on().
   void on_woken(const Event& event, ThreadId thread) {
     if (!is_in_interrupt(event.cpu) || cpus_[event.cpu].thread != kIdle) return;
     if (auto& woken = cpus_[event.cpu].woken; !woken) woken = thread;
@@ -81,9 +81,10 @@ class HostRuns {
   void end(ThreadId thread, Timestamp at);
   // Starts the figures anew at this time.
   void begin_at(Timestamp begin);
-  // Says that the recording goes on after what is taken: open runs last until then.
+  // Says that the recording goes on after the last event taken: open runs last until the window's
+  // end.
   void set_goes_on() { goes_on_ = true; }
-  // Returns whether switches are known of the whole time, but for losses.
+  // Returns whether switches are recorded from `begin` to `end`, apart from losses.
   [[nodiscard]] bool covers(Timestamp begin, Timestamp end) const;
 
   // Returns how many runs have ended since begin_at(), and the last one. An event ends at most one.
@@ -117,17 +118,17 @@ class HostRuns {
   static constexpr ThreadId kIdle{0};
   enum Kind : std::size_t { kHard, kVector, kSoft, kKinds };
   struct Cpu {
-    std::optional<ThreadId> thread;                        // nullopt: not known
-    Timestamp since, last;                                 // when its run began; its last event
-    bool sets_line = false;                                // in its run
-    std::array<std::optional<Timestamp>, kKinds> began{};  // of the interrupts that the CPU is in
-    std::optional<ThreadId> woken;  // by these, while the CPU is idle: the first thread
+    std::optional<ThreadId> thread;  // nullopt: not known
+    Timestamp since, last;           // when the thread's run began; its last event
+    bool sets_line = false;          // the thread set an interrupt line in this run
+    std::array<std::optional<Timestamp>, kKinds> began{};  // when the open interrupts began
+    std::optional<ThreadId> woken;  // the first thread that an interrupt woke, if the CPU is idle
   };
   // A work item that a worker is in.
   struct Item {
     std::uint64_t address = 0;  // 0: none
     ThreadId by{};
-    std::uint64_t ran_ns = 0;  // of the worker, when it began
+    std::uint64_t ran_ns = 0;  // the worker's ran_ns when the item began
   };
   void take(const Event& event, ThreadChanges changes);
   void run(Cpu& cpu, Timestamp end, bool known);
@@ -145,9 +146,9 @@ class HostRuns {
   Run last_ended_;
   std::optional<Timestamp> first_switch_, last_switch_;
   bool goes_on_ = false;
-  std::array<bool, kKinds> knows_{};                 // an end of this kind was recorded
-  bool knows_works_ = false, knows_queues_ = false;  // an end, a queueing by a thread was recorded
-  std::optional<bool> has_vectors_;                  // some of a CPU's interrupts have no line: x86
+  std::array<bool, kKinds> knows_{};  // an end of this kind of interrupt was recorded
+  bool knows_works_ = false, knows_queues_ = false;  // recorded: an item's end; a thread's queueing
+  std::optional<bool> has_vectors_;  // x86: some interrupts have no line; nullopt: not known
 };
 
 }  // namespace trapline

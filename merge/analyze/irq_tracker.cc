@@ -154,7 +154,7 @@ void IrqDeliveries::on_irq(const Event& event, const KvmIrq& irq, ThreadId proce
       if (thread->route.step == IrqStep::kMsi && thread->route.number != irq.vector)
         return on_other(event.thread);
       return pend(*thread, {process, irq.vcpu, irq.vector});
-    case IrqStep::kRoute:  // the IOAPIC is done and no vCPU accepted: already pending
+    case IrqStep::kRoute:  // the IOAPIC is done and no vCPU accepted: it was pending already
       return on_other(event.thread);
     case IrqStep::kPending:
       if (!raised || !irq.level || thread->route.step != IrqStep::kLine)

@@ -102,9 +102,9 @@ struct Delivered {
 //
 // Raise and accept follow the notify on the same thread, in one system call. The wait for them ends
 // when the thread does anything else: another QEMU event, sleep, running a guest. A queue always
-// uses the same MSI vector or pin. An interrupt with another one is not joined to the queue's
-// requests but counted, since another device's interrupt may have come instead of a masked one.
-// With APICv the accept is the injection (kvm_apicv_accept_irq). arm64 has kvm_irq_line,
+// uses the same MSI vector or pin. An interrupt with another vector or pin is not joined to the
+// queue's requests but counted, since another device's interrupt may have come instead of a masked
+// one. With APICv the accept is the injection (kvm_apicv_accept_irq). arm64 has kvm_irq_line,
 // vgic_update_irq_pending and the next entry of the vCPU; MSIs through the ITS leave no event.
 class IrqDeliveries {
  public:
@@ -149,7 +149,7 @@ class IrqDeliveries {
     Route route;
     std::vector<RequestSpan> requests;
     std::int32_t vcpu = kNoVcpu;
-    // Injections before any event gave the thread's vCPU; the next kvm_entry gives it.
+    // Injections before the thread's vCPU was known; the next kvm_entry shows the vCPU.
     std::vector<std::pair<std::uint32_t, Timestamp>> early;
   };
 
@@ -205,8 +205,8 @@ class IrqTracker {
   };
   struct Entering {
     std::vector<Key> injected;  // since the thread's last entry
-    bool of_pic = false;        // also one of the PIC
-    // Injections before any event gave the thread's vCPU; the next kvm_entry gives it.
+    bool of_pic = false;        // an interrupt of the PIC was injected, too
+    // Injections before the thread's vCPU was known; the next kvm_entry shows the vCPU.
     std::vector<std::pair<KvmIrq, Timestamp>> early;
     std::int32_t vcpu = kNoVcpu;
   };
@@ -228,7 +228,8 @@ class IrqTracker {
   IrqSpan done_;
 };
 
-// Inlined, because nearly every event passes through them and few are of interest.
+// The following functions are inlined, because nearly every event passes through them and few are
+// of interest.
 
 inline std::vector<RequestSpan> IrqDeliveries::take(ThreadId id) {
   Thread* thread = threads_.find(id);

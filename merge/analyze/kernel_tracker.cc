@@ -107,7 +107,8 @@ NameId KernelTracker::function_of(const Event& event, std::uint64_t address) {
   return functions_[key] = names_.id(name);
 }
 
-// The depth shows which functions have returned, even if their returns were not recorded.
+// The call's depth shows which open functions have returned, even if their returns were not
+// recorded.
 void KernelTracker::on_function(const Event& event, const HostEvent& call) {
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr || call.number < 0) return;

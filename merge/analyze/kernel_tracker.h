@@ -55,7 +55,7 @@ struct KernelFrame {
 
 struct KernelShare {
   KernelWork work = KernelWork::kUntraced;
-  NameId name = kNoName;  // of the event (without its system), the handler or the function
+  NameId name = kNoName;  // name of the event (without its system), handler or function
   KernelStackId stack = 0;
   std::uint32_t pieces = 0;
   std::uint64_t ns = 0, max_ns = 0;  // max_ns: the longest piece
@@ -68,8 +68,8 @@ class KernelTracker {
   static constexpr std::size_t kMostThreads = 1u << 16;
   static constexpr std::size_t kMostPieces = 1u << 15;     // per exit; further time is untraced
   static constexpr std::size_t kMostOpen = 128;            // open handlers and functions
-  static constexpr std::size_t kMostFrames = 1u << 16;     // new ones beyond have no stack
-  static constexpr std::size_t kMostFunctions = 1u << 15;  // further ones are named "[other]"
+  static constexpr std::size_t kMostFrames = 1u << 16;     // further frames have no stack
+  static constexpr std::size_t kMostFunctions = 1u << 15;  // further functions are named "[other]"
   using NameOf = std::function<std::string(const Event&)>;
 
   // Borrows `names`. `event_name` returns a name such as "kvm:kvm_page_fault"; `function` returns
@@ -116,7 +116,7 @@ class KernelTracker {
     NameId last = kNoName;  // the last instant; none: untraced
     Timestamp last_at;
     std::vector<Open> open;     // the innermost last
-    std::vector<Piece> pieces;  // of this exit; each lasts until the next
+    std::vector<Piece> pieces;  // the exit's pieces; each lasts until the next
   };
   [[nodiscard]] Type type_of(const Event& event);
   [[nodiscard]] Type look_up(const Event& event);

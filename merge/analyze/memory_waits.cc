@@ -110,7 +110,7 @@ void PageServers::on(const Event& event, ThreadChanges changes) {
     if (change.ends_sleep()) on_wakeup(change);
     Thread* thread = change.sleeps() ? threads_.find(change.thread) : nullptr;
     if (thread == nullptr) continue;
-    thread->serves.reset();  // a thread that serves a fault wakes the other one before it sleeps
+    thread->serves.reset();  // a serving thread wakes the faulting one before it sleeps
     thread->unmaps = thread->collapses = std::nullopt;
   }
   if (const auto* ioctl = std::get_if<IoctlEnter>(&event.payload)) {

@@ -36,7 +36,7 @@ enum class MemoryWork : std::uint8_t {
 // not known. Work nested in other work does not count by itself.
 class MemoryWorks {
  public:
-  static constexpr std::size_t kMost = 1u << 15;  // further ones are not reported
+  static constexpr std::size_t kMost = 1u << 15;  // further runs are not reported
   struct Run {
     MemoryWork work = MemoryWork::kNone;
     Timestamp begin, end;
@@ -61,7 +61,7 @@ class MemoryWorks {
 
  private:
   std::optional<Run> open_;
-  std::size_t inner_ = 0;  // work open inside the outer one
+  std::size_t inner_ = 0;  // pieces of work that are open inside open_
   std::vector<Run> ended_;
 };
 
@@ -82,8 +82,8 @@ class MemoryUnmaps {
 
   // Takes every event of the host.
   void on(const Event& event, ThreadChanges changes);
-  // Returns whether unmapping may have been in progress at some time between the two, which are not
-  // later than the last event.
+  // Returns whether unmapping may have been in progress at some time from `begin` to `end`, which
+  // are not later than the last event.
   [[nodiscard]] bool any(Timestamp begin, Timestamp end) const;
 
  private:
@@ -98,7 +98,7 @@ class MemoryUnmaps {
     last_.reset();
   }
   std::vector<Unmap> open_;
-  std::optional<Unmap> last_;  // the last one that ended
+  std::optional<Unmap> last_;  // the last unmapping that ended
 };
 
 // Finds the user space thread that served the page for which a thread slept (userfaultfd): it wakes
@@ -139,7 +139,7 @@ class PageServers {
   struct Thread {
     std::optional<Timestamp> serves;  // since when the thread is in an ioctl that answers a fault
     std::optional<Served> server;     // the server that ended the last sleep
-    std::optional<Timestamp> unmaps, collapses;  // when each began
+    std::optional<Timestamp> unmaps, collapses;  // when the thread's unmapping, collapse began
   };
   void on_host(const Event& event, HostStep step);
   void on_wakeup(const ThreadChange& change);

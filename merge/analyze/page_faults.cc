@@ -162,7 +162,7 @@ void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeli
     knows_pages_ = true;
     if ((host.address & kGfpMovable) == 0) return;  // a page for the kernel itself
     if ((host.address & kGfpThisNode) != 0 && host.number == 0)
-      return;  // a page moves to this node
+      return;  // a page that moves to this NUMA node
     deeds.allocates = true;
     deeds.zeroes |= (host.address & kGfpZero) != 0;
     deeds.allocated_bytes = kPage << std::clamp(host.number, 0, 18);
@@ -190,7 +190,8 @@ void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeli
   deeds.ring |= host.step == kDirtyPushed;
 }
 
-// A loss may hide what was mapped or unmapped.
+// Notes what the event shows about pages. After a loss, what was mapped and unmapped before is not
+// known.
 void PageFaults::on(const Event& event, const Pipeline& pipeline) {
   const Payload& payload = event.payload;
   for (const ThreadChange& change : pipeline.changes())
@@ -202,7 +203,7 @@ void PageFaults::on(const Event& event, const Pipeline& pipeline) {
     }
   const auto* host = std::get_if<HostEvent>(&payload);
   if (follows_unmaps_) {
-    // A vCPU unmaps a page in its own fault to replace it by a copy.
+    // Leaves out what a vCPU unmaps: in its own fault it unmaps a page to replace it by a copy.
     const bool own = host != nullptr && host->step == HostStep::kUnmap;
     const Thread* unmapper = own ? threads_.find(event.thread) : nullptr;
     if (unmapper == nullptr || !unmapper->vcpu) unmaps_.on(event, pipeline.changes());
@@ -311,8 +312,9 @@ bool PageFaults::note_page(std::uint64_t page, ThreadId vm) {
   return by_slots;
 }
 
-// Returns the cause if nothing in the fault shows how the page came to be there. `present`: was it
-// mapped, by the error code; `by_slots`: if not, a change of memory slots unmapped it.
+// Returns the cause if nothing in the fault shows how the page came to be there. `present`: whether
+// the page was mapped, by the error code. `by_slots`: if it was not, a change of memory slots
+// unmapped it.
 PageFault::Why PageFaults::why_not_mapped(const ExitSpan& exit, const Thread& thread,
                                           std::uint64_t page, std::optional<bool> present,
                                           bool by_slots) const {
@@ -368,9 +370,9 @@ PageFault::Why PageFaults::why(const ExitSpan& exit, Thread& thread, std::uint64
   if (by != nullptr && page != kNoPage && present == false)
     return {.cause = kRemoved, .how = by->how, .number = by->number, .by = by->by};
   if (deeds.allocates && present == false) {
-    // A page that is not zeroed when allocated may become a copy of a file's page or be swapped in
-    // from memory (zswap), unless it is large, so that is no first touch. Nor is it one if the page
-    // may have been unmapped without an event.
+    // An allocation is no first touch if the page is neither zeroed nor large: it may become a copy
+    // of a file's page, or be swapped in from memory (zswap). Nor is it one if the page may have
+    // been unmapped without an event.
     const bool large = deeds.allocated_bytes >= kLargePage;
     const bool is_new = (x86 && losses_ == 0 && !unsure_) || last_.first == true;
     if (x86 && !knows_mappings_) return {.lack = FaultLack::kMappings};

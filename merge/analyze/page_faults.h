@@ -39,7 +39,7 @@ class Pipeline;
 
 enum class FaultCause : std::uint8_t {
   kNotKnown,
-  kFirstTouch,  // a new page
+  kFirstTouch,  // the host allocated a new page
   kWasThere,    // the host had the page, and the guest faulted on it for the first time
   kCopy,        // a write to a page that others share, or the next fault, which maps the copy
   kFile,        // a page is read into a file's cache
@@ -48,14 +48,14 @@ enum class FaultCause : std::uint8_t {
   kUserSpace,   // `by` served the page (userfaultfd)
   kRemoved,     // `by` had removed the page from KVM's page tables
   kLogged,      // the page was write-protected, to log writes
-  kAgain,       // nothing had to change
+  kAgain,       // the fault changed nothing in KVM's page tables
   kAged,        // arm64: the access flag was cleared
   kNoExecute,   // the page may not be executed
 };
 // How the mapping was removed; for kLogged, how writes are logged.
 enum class FaultHow : std::uint8_t {
   kNotKnown,
-  kMadvise,  // number: the advice
+  kMadvise,  // madvise(); number: the advice
   kCollapse,
   kReclaim,
   kCompaction,
@@ -82,7 +82,7 @@ struct PageFault {
   struct Why {
     FaultCause cause = FaultCause::kNotKnown;
     FaultHow how = FaultHow::kNotKnown;
-    std::int32_t number = 0;  // for kMadvise
+    std::int32_t number = 0;  // for kMadvise: the advice
     ThreadId by{};
     FaultLack lack = FaultLack::kNone;
     friend auto operator<=>(const Why&, const Why&) = default;
@@ -90,14 +90,14 @@ struct PageFault {
   Why why;
   FaultAccess access = FaultAccess::kNotKnown;
   std::optional<std::uint64_t> address;
-  // The first fault on its page of 4 KiB. A page that a first fault mapped as part of a larger one
-  // has had its first fault. Nullopt: not known, as the process of a vCPU is not known, so that
-  // another one that faulted may be of the same VM.
+  // True for the first fault on a page of 4 KiB. A page that a first fault mapped as part of a
+  // larger one has had its first fault. Nullopt: not known, because a vCPU's process is not known
+  // and another vCPU that faulted may be of the same VM.
   std::optional<bool> first;
-  std::uint64_t page_bytes = 0;  // of the mapping that the fault made; 0: not known
+  std::uint64_t page_bytes = 0;  // size of the mapping that the fault made; 0: not known
   bool logged = false;           // the guest wrote to a page whose writes are logged
-  // Waits in the fault: for `by` and for a disk. reclaim_ns: reclaim and compaction in it, whatever
-  // the cause.
+  // server_ns, disk_ns: waits in the fault for Why::by, and for a disk. reclaim_ns: reclaim and
+  // compaction in the fault, whatever its cause.
   std::uint64_t server_ns = 0, disk_ns = 0, reclaim_ns = 0;
 };
 
@@ -114,7 +114,7 @@ class PageFaults {
   static constexpr std::uint32_t kGetDirtyLog = 0x4010ae42, kClearDirtyLog = 0xc018aec0;
 
   // `knows_files`: the session says that pages of files are recorded. `swaps`: swap devices.
-  // `follows_unmaps`: unmaps() is asked for.
+  // `follows_unmaps`: the caller needs unmaps().
   PageFaults(bool knows_files, std::set<std::uint32_t> swaps, bool follows_unmaps)
       : swaps_(std::move(swaps)), follows_unmaps_(follows_unmaps), knows_files_(knows_files) {}
 
@@ -146,7 +146,7 @@ class PageFaults {
     bool allocates = false, zeroes = false, file = false, reads = false, swap = false;
     bool unmaps = false, maps = false, makes_writable = false, changes = false;
     bool logged = false, ring = false, mapped_so = false;
-    bool slept = false;  // after the allocation: for a page server, or to be charged for the page
+    bool slept = false;  // slept after allocating: for a page server, or to be charged for the page
     std::uint64_t page_bytes = 0, allocated_bytes = 0;
     std::uint64_t page = kNoPage;    // the page of the fault; mappings and changes are of this page
     std::optional<Removed> removed;  // who removed the page that the thread maps again
@@ -160,7 +160,7 @@ class PageFaults {
     bool collapses = false, in_reclaim = false, in_compaction = false;
     bool sets_slots = false;                // in an ioctl that changes the VM's memory slots
     std::uint64_t copied = kNoPage;         // the page whose copy is not mapped yet
-    std::uint64_t page = kNoPage, rip = 0;  // of the last fault, if nothing came in between
+    std::uint64_t page = kNoPage, rip = 0;  // the last fault's, if nothing came in between
   };
   static constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
   // A page that a worker shall bring in for a vCPU's thread.
@@ -172,7 +172,7 @@ class PageFaults {
   // The state of 2 MiB of a VM's memory.
   struct Range {
     std::bitset<512> faulted, mapped;  // faulted: ever; mapped: since the slots last changed
-    std::uint32_t slots = 0;           // number of that change
+    std::uint32_t slots = 0;           // number of the slots' last change
     std::uint32_t losses = 0;
   };
   struct Slots {
@@ -223,8 +223,8 @@ class PageFaults {
   bool knows_files_, knows_pages_ = false, knows_mappings_ = false, knows_unmaps_ = false,
                      knows_devices_ = false, knows_ioctls_ = false;
   bool removed_is_full_ = false;
-  // A vCPU without a known process faulted; and another vCPU as well, so that it is not known which
-  // faults are of one VM.
+  // has_unknown_vm_: a vCPU without a known process faulted. unsure_: another vCPU faulted as well,
+  // so that it is not known which faults are of one VM.
   bool has_unknown_vm_ = false, unsure_ = false;
   std::uint32_t losses_ = 0;
 };

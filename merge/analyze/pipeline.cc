@@ -162,17 +162,17 @@ bool Pipeline::is_in_window(const Event& event, bool is_event) {
   return event.at <= to_;
 }
 
-// Tells a loss that may hide events of the window, which it may have begun before.
+// Passes on a loss that may hide events of the window, even if the loss began before the window.
 void Pipeline::tell_loss(const Event& event) {
   Lost lost = std::get<Lost>(event.payload);
   if (lost.to <= from_) return;
-  // How many of the events the window had is not known.
+  // A count of 0 says that the number is not known: some lost events may be outside the window.
   if (lost.from < from_ || lost.to > to_) lost.count = 0;
   lost.from = std::max(lost.from, from_);
   for (SpanSink* sink : sinks(SpanClass::kLosses)) sink->lost(event, lost, *this);
 }
 
-// Events before the window determine the states of the vCPUs at its beginning.
+// Begins the window. The events before it have determined the states of the vCPUs at its beginning.
 void Pipeline::begin_window() {
   if (carried_ || !first_ || *first_ >= from_) return;
   carried_ = true;
@@ -195,9 +195,10 @@ void Pipeline::end_window() {
   if (waits_) waits_->end_at(to_);
 }
 
-// Takes an event after the window. A thread's state at the window's end shows when that ends:
-// a vCPU whose thread ends was offline, and what wakes a thread is the culprit of its sleep. The
-// event is in no figure. What lasts longer than kLongest, or until a loss, stays open.
+// Takes an event after the window, which is in no figure. The end of a thread's state shows what
+// the state was at the window's end: a vCPU whose thread ends was offline, and what wakes a thread
+// is the culprit of its sleep. A state that lasts longer than kLongest, or until a loss, stays
+// open.
 bool Pipeline::settle(const Event& event) {
   constexpr std::uint64_t kLongest = 1'000'000'000;
   if (!cut_ || elapsed(to_, event.at) > kLongest || std::holds_alternative<Lost>(event.payload))
@@ -225,8 +226,8 @@ const Event& Pipeline::born(const Event& event) {
 void Pipeline::on_new(const Event& event, const NewThread& made) {
   const ThreadId earlier = earlier_of(made.child);
   if (runs_ && !cut_ && earlier != ThreadId{}) runs_->end(earlier, event.at);
-  // A thread that makes one of its process counts as the first thread of that process, unless it is
-  // known to run a vCPU: VMMs have threads for these.
+  // A thread that makes another thread of its process counts as the first thread of the process,
+  // unless it is known to run a vCPU: VMMs run vCPUs in threads of their own.
   if (!made.same_process || processes_.knows(event.thread) || !tracker_.state(event.thread))
     processes_.on(event, made);
   if (waits_ && earlier != ThreadId{}) waits_->end(earlier);

@@ -46,8 +46,8 @@ class StallTracker;
 struct PipelineOptions {
   ExitModel model;
   GuestRuns guest_runs = GuestRuns::kBetweenExits;
-  const tracetool::Declarations* declared = nullptr;  // of the VMM, or null; borrowed
-  const SymbolTable* symbols = nullptr;               // of the guest; borrowed
+  const tracetool::Declarations* declared = nullptr;  // the VMM's events, or null; borrowed
+  const SymbolTable* symbols = nullptr;               // the guest's symbols, or null; borrowed
   Processes processes;                                // processes known beforehand
   // The requests to follow; empty: those that QEMU's own devices trace.
   std::vector<RequestSpec> requests;
@@ -63,15 +63,16 @@ struct PipelineOptions {
   std::set<std::uint32_t> swaps;
   // The role of each source of the timeline; sources beyond the list record the host's kernel.
   std::vector<Role> roles;
-  // By source: the error bound of its clock's alignment, which PlacementCheck checks; or nullopt.
+  // By source: the error bound of its clock's alignment, which PlacementCheck checks; nullopt: not
+  // checked.
   std::vector<std::optional<std::uint64_t>> placement_errors;
   // The window of time that the figures cover. Earlier events only give the states at its
   // beginning. Relative times count from the first event.
   std::optional<TimeSpec> from, to;
   // The vCPU threads whose exits are passed on; nullopt: all.
   std::optional<std::set<ThreadId>> threads;
-  // Called once for each exit of these threads: returns whether exit() and span() get it. Empty:
-  // all. The states of the vCPUs include all exits.
+  // Called once for each exit of `threads`: returns whether the sinks' exit() and span() get the
+  // exit. Empty: they get all. The states of the vCPUs include all exits.
   std::function<bool(const ExitSpan&, const Pipeline&)> wants;
 };
 
@@ -82,7 +83,7 @@ class Pipeline {
   ~Pipeline();
 
   // Takes events in order of time. False if no further event is needed: the event is after `to`,
-  // and it is known what the threads did then, or is not found out.
+  // and what the threads did at `to` is known or cannot be found out any more.
   [[nodiscard]] bool push(const Event& event);
   // Extends the states of the vCPUs to `end` (nullopt: the last event) and passes on what only
   // waited for a further event. Call it once, after the last event.
@@ -240,10 +241,10 @@ class Pipeline {
   Threads threads_;
   ThreadChanges changes_;
   WorkedFor worked_for_;  // for threads that raise interrupts
-  Owners owners_;         // the last answer, since consecutive events are often of one thread
+  Owners owners_;         // cache of owners_of(), as consecutive events are often of one thread
   mutable GuestStacks stacks_;
   mutable std::set<ThreadId> rip_shown_;      // the processes of tracker_.rip_shown()
-  mutable std::size_t rip_looked_at_ = 0;     // number of these threads already looked at
+  mutable std::size_t rip_looked_at_ = 0;     // number of tracker_.rip_shown() in rip_shown_
   mutable std::vector<NameId> symbol_names_;  // by symbol, made on first use
   std::optional<RequestPath> requests_;
   std::vector<NameId> request_names_;     // by spec
@@ -266,7 +267,7 @@ class Pipeline {
   std::array<std::uint32_t, std::variant_size_v<Payload>> steps_of_{};
   std::uint32_t steps_of_changes_ = 0, steps_of_exits_ = 0;
   // The payloads, as bits, of nearly all events: some tracker needs them, and they neither begin
-  // nor end anything but an exit. 0 until an event of the window came.
+  // nor end anything but an exit. usual_ is 0 until an event of the window came.
   static constexpr std::uint32_t kUsual = ~(payload_bit<Other>() | payload_bit<Lost>() |
                                             payload_bit<GuestCall>() | payload_bit<NewThread>());
   std::uint32_t usual_ = 0;

@@ -4,7 +4,8 @@
 
 namespace trapline {
 
-// A run that begins after a loss may have begun earlier than known, so it proves nothing.
+// Counts the events inside a guest's run that are further from its ends than their error bound. A
+// run that begins after a loss may have begun earlier than known, so it proves nothing.
 void PlacementCheck::on_run(const GuestRun& run) {
   std::vector<Misplaced>* doubtful = doubtful_.find(run.thread);
   if (doubtful == nullptr || doubtful->empty()) return;

@@ -17,8 +17,8 @@
 
 namespace trapline {
 
-// An event of a program that its clock's alignment places inside a run of the guest, wherever in
-// its error range it was.
+// An event of a program that its clock's alignment places inside a run of the guest, even if the
+// alignment is off by its error bound.
 struct Misplaced {
   std::uint16_t source = 0;
   ThreadId thread{};
@@ -55,8 +55,8 @@ class PlacementCheck {
   static constexpr std::size_t kMostThreads = 4096;
 
   std::vector<std::optional<std::uint64_t>> errors_;
-  // By vCPU thread: events in the current run of its guest, further from the entry than their
-  // error.
+  // By vCPU thread: events in the current run of its guest, further from the entry than the error
+  // bound.
   ThreadTable<std::vector<Misplaced>> doubtful_;
   std::uint64_t placed_ = 0, impossible_ = 0;
   std::optional<Misplaced> first_;

@@ -5,7 +5,7 @@
 namespace trapline {
 namespace {
 
-constexpr unsigned kEnough = 2;  // number of notifies in whose windows an address must have been
+constexpr unsigned kEnough = 2;  // an address must be in the windows of this many notifies
 // Limit for a notify's possible addresses: more are useless, and there are many queues.
 constexpr std::size_t kMostAddresses = 256;
 

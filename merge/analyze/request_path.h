@@ -65,7 +65,7 @@ class NotifyExits {
   struct Thread {
     bool in_exit = false;
     Timestamp exit;
-    std::optional<std::uint64_t> written;  // in this exit, through a port or MMIO
+    std::optional<std::uint64_t> written;  // the value written in this exit, by port or MMIO
   };
   struct Write {
     Timestamp exit, at;
@@ -74,14 +74,15 @@ class NotifyExits {
   };
   struct Writes {
     std::deque<Write> writes;
-    Timestamp complete_from;  // earlier ones were dropped
+    Timestamp complete_from;  // writes before this time were dropped
   };
   struct Queue {
     std::optional<Timestamp> last;         // the queue's previous notify
     std::vector<std::uint64_t> addresses;  // possible addresses, in order
-    unsigned seen = 0, missed = 0;  // notifies that agree; consecutive ones without its address
-    bool doubtful =
-        false;  // of several writes, the last may have come too late for the previous notify
+    unsigned seen = 0, missed = 0;         // notifies that agree; notifies in a row that do not
+    // The queue's previous notify followed several writes, of which the last may have come too late
+    // for it.
+    bool doubtful = false;
   };
 
   void on_write(const Event& event, ThreadId process, const KvmDetail& detail);
@@ -167,7 +168,8 @@ class RequestPath {
   Timestamp hole_end_;  // events before this time may be missing
 };
 
-// Inlined, because nearly every event passes through them and few are of interest.
+// The following functions are inlined, because nearly every event passes through them and few are
+// of interest.
 
 inline void NotifyExits::on(const Event& event, ThreadId process) {
   if (std::holds_alternative<KvmExit>(event.payload)) {

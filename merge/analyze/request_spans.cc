@@ -96,7 +96,8 @@ std::size_t RequestSpans::open() const {
   }));
 }
 
-// Closes the other requests with the same begin: of its possible ends, the first that comes counts.
+// Closes the other requests with the same begin: of a begin's possible ends, the first that comes
+// counts.
 void RequestSpans::end_siblings(std::size_t spec, ThreadId process, std::uint64_t value) {
   for (std::size_t other = 0; other < specs_.size(); ++other) {
     if (other != spec && same_start(specs_[other], specs_[spec]))

@@ -85,7 +85,7 @@ class RequestSpans {
 
   std::vector<RequestSpec> specs_;
   tracetool::MarkerParser parser_;
-  std::string_view text_;  // of the marker
+  std::string_view text_;  // the marker's text
   bool is_parsed_ = false;
   tracetool::ParsedMarker parsed_;
   std::vector<std::vector<Role>> roles_;  // by NameId

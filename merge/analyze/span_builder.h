@@ -4,9 +4,9 @@
 //   QEMU's events              read r     write w    other o
 //   handlers              [u0 ── r]      [w ──────── o]  [o]
 //
-// A region's read is traced after the device has answered, a write before the device gets it. So
-// its handler lasts from, or to, the adjacent event or the limit of the user time. An event of
-// another kind is a point.
+// A region's read is traced after the device has answered, a write before the device gets it. So a
+// read's handler lasts from the event before it, and a write's to the event after it, within the
+// user time. An event of another kind is a point.
 #pragma once
 
 #include <cstdint>
@@ -48,11 +48,12 @@ class SpanBuilder {
     Timestamp at;
     SpanId id = SpanId::kNone;
   };
-  // The latest spans by a time of theirs. They are nearly always added in its order.
+  // The latest spans, each found by one of its times. Spans are nearly always added in order of
+  // that time.
   class Remembered {
    public:
     void add(Timestamp at, SpanId id);
-    // Returns kNone if there is none.
+    // Returns the span with that time, or kNone.
     [[nodiscard]] SpanId find(Timestamp at, bool forget = false);
 
    private:

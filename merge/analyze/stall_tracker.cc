@@ -21,7 +21,7 @@ void StallShares::add(const StallShare& share) {
              share.culprit != other.culprit || share.work != other.work) {
     add(other);
   } else {
-    sums_.push_back(other);  // one for each cause
+    sums_.push_back(other);  // the sum of further culprits: one for each cause
   }
 }
 
@@ -275,7 +275,8 @@ void StallTracker::leave_out_halt(Thread& thread) {
     if (piece.state <= State::kBlocked) piece.state = State::kHalted;
 }
 
-// Handles what the thread did since the last call: an exit that ended, or other time.
+// Adds the thread's pieces since the last call to its stalls: those of the exit that ended or,
+// without `exit`, other time.
 void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
   if (thread.pieces.empty()) return;
   // The pieces are nearly always sorted already, and sorting takes memory.
@@ -332,7 +333,8 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
   if (const auto vm = vm_of_.find(thread.id); vm != vm_of_.end()) end_gaps(*vm->second, false);
 }
 
-// Removes everything up to `until`; what is later belongs to an exit that has no piece yet.
+// Removes the thread's pieces, and its shares and stops up to `until`. Later ones belong to an exit
+// that has no piece yet.
 void StallTracker::forget_settled(Thread& thread, Timestamp until) {
   constexpr std::size_t kKept = 256;  // capacity that a thread keeps
   pieces_ -= thread.pieces.size();

@@ -14,8 +14,8 @@
 // A halted vCPU is idle, and its time before the sleep belongs to no stall: a stall begins at its
 // wake-up. But if KVM halts a vCPU for a page that is not present (asynchronous page faults), the
 // vCPU is stopped. Time in which a vCPU is offline or not seen is no stall. Nor is the last exit of
-// a thread that ends, except for the time in which a signal had stopped the thread, since it may be
-// killed then.
+// a thread that ends, except for the time in which a signal had stopped the thread, since a stopped
+// thread may be killed.
 //
 //   VM    vCPU 0  ────guest────┤ stopped                   ├──guest──
 //         vCPU 1  ──guest──┤ stopped ──────────────────────────┤
@@ -53,7 +53,7 @@ enum class StallCause : std::uint8_t {
   kPreempted,  // the vCPU was ready to run
   kBlocked,    // the vCPU slept
   kPage,       // the vCPU slept until a user space thread served a page (userfaultfd)
-  kSignal,     // a signal or a tracer had stopped its process
+  kSignal,     // a signal or a tracer had stopped the vCPU's process
   kVmm,        // QEMU had stopped the vCPU
   kHalted,     // for a whole VM: the guest had halted the vCPU
 };
@@ -74,7 +74,7 @@ struct Stall {
   Timestamp begin, end;
   bool open = false;             // the recording ends in the stall
   std::uint32_t vcpus = 0;       // for a whole VM: its number of vCPUs; 0: a vCPU's stall
-  std::uint32_t not_halted = 0;  // how many of these were stopped for nine tenths of it
+  std::uint32_t not_halted = 0;  // how many of the vCPUs were stopped for nine tenths of the stall
   std::uint64_t exits = 0;
   // The longest exit. Nullopt if none ended as an exit: the vCPU was paused in it, or it is open.
   std::optional<ExitSpan> longest;
@@ -117,7 +117,7 @@ class StallTracker {
  public:
   static constexpr std::uint64_t kMostBetween = 100'000, kShareBetween = 100;
   static constexpr std::size_t kMostThreads = 1u << 16, kMostPieces = 1u << 15, kMostGaps = 64,
-                               kMostOfAll = 1u << 20,  // pieces
+                               kMostOfAll = 1u << 20,  // pieces of all vCPUs together
       kMostVcpus = 4096,                               // per VM, KVM's own limit
       kMostOfVm = 10'000;                              // per VM, the longest ones
 
@@ -127,15 +127,16 @@ class StallTracker {
       : at_least_ns_(at_least_ns), of_all_(of_all), faults_(faults) {}
 
   // Takes an event of the host: after ExitTracker, WaitTracker and on() for the states that the
-  // event ends; before on() for the exit that it ends. Needs only those that changed a thread, and
-  // these: KvmExit, KvmEntry, KvmUserspaceExit.
+  // event ends; before on() for the exit that it ends. Needs only events that changed a thread, and
+  // KvmExit, KvmEntry and KvmUserspaceExit.
   void on(const Event& event, const Pipeline& pipeline);
   // Notes the time of an event that on() need not take.
   void pass(Timestamp at) { end_ = std::max(end_, at); }
   void on(std::span<const StateRun> runs, const Pipeline& pipeline);
   // Takes a wait, divided by culprits.
   void on_wait(ThreadId thread, std::span<const WaitShare> shares);
-  // `wanted`: the stall with this exit may be reported. The exit must have its intervals.
+  // Takes an exit that ended, which must have its intervals. `wanted`: a stall with this exit may
+  // be reported.
   void on(const ExitSpan& exit, bool wanted);
   // Returns the vCPUs' stalls of at least that length that were not reported by `now`, which must
   // not be before the last event: they last, or the vCPU's next exit may still continue them.
@@ -162,7 +163,7 @@ class StallTracker {
   // One exit, or its part after a halt; or several exits that were joined.
   struct Chain {
     bool any = false, wanted = true;
-    bool open = false;  // the last one did not end as an exit
+    bool open = false;  // the last exit did not end as an exit
     Timestamp begin, end;
     std::uint64_t exits = 0;
     StallShares shares;
@@ -172,9 +173,9 @@ class StallTracker {
     StallShares last;
     bool last_fault = false, awake = true;
     std::optional<ExitSpan> longest;
-    PageFault::Why why;     // cause of the last exit, if it is a page fault
-    std::uint64_t rip = 0;  // of the last exit, if it was a fault or an interrupt; 0: not known
-    std::optional<Fault> fault;  // the fault at that instruction
+    PageFault::Why why;          // the cause of `longest`, if it is a page fault
+    std::uint64_t rip = 0;       // the last exit's, if a fault or an interrupt; 0: not known
+    std::optional<Fault> fault;  // the fault at the instruction `rip`
     std::uint64_t same = 0;      // how often the fault came in a row
     Fault most;                  // the most frequent fault
     std::uint64_t most_times = 0;
@@ -197,12 +198,12 @@ class StallTracker {
   struct Thread {
     ThreadId id{};
     std::vector<Piece> pieces;            // since the last settle()
-    std::vector<WaitShare> shares;        // of waits that ended after the last settle()
+    std::vector<WaitShare> shares;        // shares of waits that ended after the last settle()
     std::vector<Timestamp> stops;         // when signals stopped the thread
     MemoryWork work = MemoryWork::kNone;  // the memory work of the exit that settle() handles
-    Timestamp until;                      // everything is known up to here
+    Timestamp until;                      // the thread's time is known up to here
     std::unique_ptr<Chain> chain = std::make_unique<Chain>();
-    StallShares between;  // between the chain and the next exit
+    StallShares between;  // the time since the chain, for the case that the next exit joins it
     std::uint64_t between_exits = 0;
     bool halts = false;  // the last kvm_exit was a halt, and no kvm_entry followed
     bool in_guest = false;
@@ -225,7 +226,7 @@ class StallTracker {
     bool counts = true;  // the user selected all of its vCPUs
     Timestamp left;      // when the last vCPU left the guest
     std::deque<Gap> gaps;
-    // Kept until the end, since a vCPU that was not seen before may prove them wrong.
+    // Kept until the end: a vCPU that is first seen later was in the guest, which disproves them.
     std::vector<Stall> stalls;
   };
 
@@ -263,10 +264,10 @@ class StallTracker {
   const PageFaults& faults_;
   DirtyLog dirty_log_;
   LossTable<Thread> threads_;
-  std::unique_ptr<Chain> unit_ = std::make_unique<Chain>();  // of settle(); empty between its calls
-  std::size_t pieces_ = 0;                                   // of all threads
+  std::unique_ptr<Chain> unit_ = std::make_unique<Chain>();  // the unit of settle(), else empty
+  std::size_t pieces_ = 0;                                   // number of pieces, of all threads
   std::map<ThreadId, Vm> vms_;                               // by process
-  std::map<ThreadId, Vm*> vm_of_;                            // of vCPUs with a known process
+  std::map<ThreadId, Vm*> vm_of_;                            // by vCPU, if its process is known
   std::vector<Stall> ended_;
   Timestamp end_;
 };

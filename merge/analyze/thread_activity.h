@@ -31,7 +31,8 @@ class ThreadActivity {
  public:
   static constexpr std::size_t kMost = 256, kMostThreads = 1u << 12;
 
-  // Takes an event of the host, after `switches`. `vmm_event` is the VMM's event in it, or kNoName.
+  // Takes an event of the host that `switches` has already taken. `vmm_event` is the VMM's event in
+  // it, or kNoName.
   void on(const Event& event, ThreadChanges changes, NameId vmm_event,
           const RecordedSwitches& switches);
   // Returns the thread's times, which sum to the interval.
@@ -42,7 +43,7 @@ class ThreadActivity {
   struct Step {
     Timestamp at;
     State state = State::kUnknown;  // from this step on
-    NameId event = kNoName;         // or the VMM's event, without a change of state
+    NameId event = kNoName;         // the VMM's event; kNoName: the step is a change of state
   };
   struct Thread {
     std::vector<Step> steps;  // a ring once it is full

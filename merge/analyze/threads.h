@@ -7,10 +7,10 @@
 //              switched in └──────────────── kWoken <──────────────────────────┘
 //                                                             woken
 //
-// Each such event becomes ThreadChanges, which include what the thread did before. A loss on any
-// CPU may hide a switch of any thread, so every thread is kUnknown from then on until it is
-// switched in or out. A kUnknown thread stays so at a wake-up. The loss is a ThreadChange too:
-// trackers forget what they conclude from events that it may hide.
+// Each event of the scheduler becomes ThreadChanges, which include what the thread did before. A
+// loss on any CPU may hide a switch of any thread, so every thread is kUnknown from then on until
+// it is switched in or out. A kUnknown thread stays so at a wake-up. The loss is a ThreadChange
+// too: trackers forget what they conclude from events that it may hide.
 #pragma once
 
 #include <array>
@@ -57,7 +57,7 @@ struct ThreadChange {
   bool in_loss = false;  // some CPU's events are being lost, so the thread may run there unseen
   WakeContext context = WakeContext::kUnknown;
   InterruptLevel level = InterruptLevel::kNone;
-  std::uint32_t cpu = 0;  // of the event
+  std::uint32_t cpu = 0;  // the event's CPU
   // kMoves: the new CPU; kWoken: the CPU that it wakes on or, if `waking`, ran on last.
   std::int32_t to_cpu{-1};
   ThreadId thread{}, other{};
@@ -69,7 +69,7 @@ struct ThreadChange {
   [[nodiscard]] bool wakes() const { return kind == Kind::kWoken; }
   [[nodiscard]] bool loses() const { return kind == Kind::kLost; }
   [[nodiscard]] bool sleeps() const { return leaves() && is_asleep(now); }
-  // True for the first of the events about one wake-up.
+  // Returns whether this is the first of the events about one wake-up.
   [[nodiscard]] bool ends_sleep() const { return wakes() && is_asleep(was); }
 };
 
@@ -94,17 +94,18 @@ struct ThreadFacts {
 };
 
 // Finds out whether a recording has every sched_switch, or only those of some threads, as with
-// `record --pid` and `trace-cmd record -P`. In the latter case it is not known how long another
-// thread that came after one of them ran, nor which thread came next:
+// `record --pid` and `trace-cmd record -P`. In the latter case it is not known how long a thread
+// like X ran, nor which thread came next:
 //
 //   recorded        A ──> X                          Y ──> A
 //   what happened   A ──> X ──> idle ──> Z ──> Y ──> idle ──> Y ──> A
 //
-// This is known from the session, or from repeated switches on a CPU that do not follow each other.
-// Two kinds of such switches do not count: those of the recorder, which leaves itself out, and
-// those of a CPU that goes offline, whose switch from the stopper thread to the idle thread has no
-// event. Every switch of a thread is recorded if the thread belongs to the session's process, or if
-// a switch between it and an idle thread is recorded, since idle threads belong to no process.
+// That a recording has only some switches is known from the session, or from repeated switches on a
+// CPU that do not follow each other. Two kinds of such switches do not count: those of the
+// recorder, which leaves itself out, and those of a CPU that goes offline, whose switch from the
+// stopper thread to the idle thread has no event. Every switch of a thread is recorded if the
+// thread belongs to the session's process, or if a switch between it and an idle thread is
+// recorded, since idle threads belong to no process.
 class RecordedSwitches {
  public:
   // Takes each thread that a CPU switches to, in order.
@@ -172,7 +173,7 @@ class Threads {
   [[nodiscard]] const RecordedSwitches& switches() const { return switches_; }
   // Returns whether an event of the scheduler was about the thread.
   [[nodiscard]] bool has(ThreadId thread) const { return facts_.find(thread) != nullptr; }
-  // Returns nullptr for a thread without an event since the last loss.
+  // Returns the facts about a thread; nullptr if it has had no event since the last loss.
   [[nodiscard]] const ThreadFacts* find(ThreadId thread) const {
     const ThreadFacts* facts = facts_.find(thread);
     return facts != nullptr && facts->losses == losses_ ? facts : nullptr;
@@ -196,7 +197,7 @@ class Threads {
   std::unordered_map<ThreadId, std::vector<OldName>> old_names_;  // in order of time
   std::size_t old_names_count_ = 0;
   std::uint64_t losses_ = 0;
-  Timestamp loss_end_;  // of the latest loss
+  Timestamp loss_end_;  // end of the latest loss
   std::array<ThreadChange, 2> changes_;
 };
 

@@ -28,7 +28,7 @@ void VcpuTime::account(Timestamp at) {
   mark_ = std::max(mark_, at);
 }
 
-// The thread does something, so it is on a CPU.
+// Notes that the thread is on a CPU, because it does something.
 void VcpuTime::runs(Timestamp at) {
   account(at);
   state_ = State::kRuns;
@@ -39,7 +39,8 @@ void VcpuTime::end_piece(bool may_be_device) {
   piece_ns_ = 0;
 }
 
-// An access that began with its write ends when the next one begins, or at a record of the guest.
+// Ends an access that began with a region's write: it lasts until the next access begins, or until
+// a record of the guest.
 void VcpuTime::end_access() {
   if (of_write_) devices_ns_ += access_ns_;
   of_write_ = false;

@@ -8,8 +8,8 @@
 //
 // QEMU traces a write before the device gets it and a read after the device has answered. So an
 // access lasts from W to the last D after it, or from the first D to R. A D between W and R may
-// belong to either, so it proves nothing. This is the least time of devices; the most is all time
-// next to a W or a D, and all time that ends with an R.
+// belong to either, so it proves nothing. These accesses are the least time of devices; the most is
+// all time next to a W or a D, and all time that ends with an R.
 #pragma once
 
 #include <algorithm>
@@ -70,9 +70,9 @@ class VcpuTime {
   bool only_guest_ = false;       // no event came since the last record
   bool of_write_ = false;         // the open access began with its region's write
   Timestamp mark_;                // the time is accounted up to here
-  std::uint64_t piece_ns_ = 0;    // on the CPU since QEMU's last event or record
-  std::uint64_t access_ns_ = 0;   // of the open access
-  std::uint64_t devices_ns_ = 0;  // of ended accesses
+  std::uint64_t piece_ns_ = 0;    // on the CPU since QEMU's last event or the last record
+  std::uint64_t access_ns_ = 0;   // time of the open access
+  std::uint64_t devices_ns_ = 0;  // time of the accesses that ended
   OwnTime time_;
 };
 

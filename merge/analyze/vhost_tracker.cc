@@ -107,7 +107,7 @@ void VhostTracker::on_raise(const Event& event, Thread& thread, const KvmIrq& ir
   deliveries_.on_notify(event, thread.worker.process, way, {raised});
 }
 
-// Follows the workers' interrupts.
+// Follows the workers' interrupts to their injection, and adds the times from raise to injection.
 void VhostTracker::follow(const Event& event, ThreadChanges changes, ThreadId process) {
   if (Thread* worker = threads_.find(event.thread)) {
     if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) on_raise(event, *worker, *irq);

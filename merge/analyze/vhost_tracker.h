@@ -61,8 +61,8 @@ struct VhostTurn {
   ThreadId worker{}, process{};
   std::string_view name;
   Timestamp woken, ran_at, end;
-  std::optional<Timestamp> notify;  // the exit with the guest's notify, if one woke the worker
-  std::optional<Timestamp> raised;  // the worker's first interrupt
+  std::optional<Timestamp> notify;  // when the notify's exit began, if a notify woke the worker
+  std::optional<Timestamp> raised;  // when the worker first raised an interrupt
   std::uint64_t ran_ns = 0, preempted_ns = 0;
   std::span<const Piece> pieces;  // empty: there were more than are kept
 };
@@ -106,7 +106,7 @@ class VhostTracker {
     std::uint64_t ran = 0, preempted = 0;
     std::optional<Timestamp> ran_at, raised;  // for the first time
     ThreadId notifier{};                      // the vCPU's thread that woke the worker
-    Timestamp notify;                         // the exit in which that happened
+    Timestamp notify;                         // when the vCPU's exit that woke the worker began
     bool is_notify = false;
     std::vector<VhostTurn::Piece> pieces;
     bool all_pieces = true;
@@ -137,7 +137,7 @@ class VhostTracker {
   std::vector<VhostTurn::Piece> ended_pieces_;
 };
 
-// Inlined, because many events pass through it and few are of interest.
+// on() is inlined, because many events pass through it and few are of interest.
 inline void VhostTracker::on(const Event& event, ThreadChanges changes, ThreadId process,
                              const Processes& processes) {
   ended_.reset();

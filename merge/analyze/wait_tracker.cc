@@ -62,7 +62,7 @@ void WaitTracker::make_room() {
 }
 
 void WaitTracker::leave(Thread& thread, const ThreadChange& change) {
-  if (thread.shares.size() >= kMostShares) {  // of a long exit, or of exits that nobody asked for
+  if (thread.shares.size() >= kMostShares) {  // of one long exit, or of exits that nobody asked for
     drop(thread, thread.shares.front().begin, change.at);
     clear(thread);
   }
@@ -88,7 +88,8 @@ void WaitTracker::doubt_handler(Thread& thread) const {
   }
 }
 
-// Returns the id of the thread with its name at that time. A vCPU is named by its VM and number.
+// Returns the id for the thread under its name at that time (CulpritNames). A vCPU keeps its own
+// id: reports name it by its VM and number.
 ThreadId WaitTracker::named(ThreadId thread, Timestamp at, const Pipeline& pipeline) {
   if (pipeline.vcpu(thread) && !pipeline.processes().is_of_several(thread)) return thread;
   const Threads& threads = pipeline.threads();
@@ -259,7 +260,8 @@ void WaitTracker::end_sleep(const ThreadChange& change, Thread* thread, const Pi
 }
 
 void WaitTracker::on_wakeup(Thread& thread, const ThreadChange& change) {
-  // The target of sched_waking is the CPU that the thread ran on, before another is chosen.
+  // Ignores sched_waking: its target is the CPU that the thread last ran on, before another is
+  // chosen.
   if (thread.state != Thread::State::kWaiting || change.waking || change.to_cpu < 0 ||
       finds_ != Finds::kAll)
     return;

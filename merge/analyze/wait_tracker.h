@@ -49,11 +49,11 @@ struct Waking {
 class WaitTracker {
  public:
   static constexpr std::size_t kMostThreads = 1u << 16;
-  static constexpr std::size_t kMostShares = 1u << 15;  // of a thread between two exits
-  static constexpr std::size_t kMostHeld = 1u << 20;    // of all threads
+  static constexpr std::size_t kMostShares = 1u << 15;  // shares of a thread between two exits
+  static constexpr std::size_t kMostHeld = 1u << 20;    // shares of all threads
 
-  // The results that are asked for: woke(); also shares of sleeps; also those of waits for a CPU,
-  // and the locks of QEMU in both.
+  // The results that are asked for. kWakers: woke(); kSleeps: also the shares of sleeps; kAll: also
+  // those of waits for a CPU, and the locks of QEMU in both.
   enum class Finds : std::uint8_t { kWakers, kSleeps, kAll };
   explicit WaitTracker(Finds finds) : finds_(finds) {}
   [[nodiscard]] static bool looks_at(const Payload& payload) {
@@ -69,8 +69,8 @@ class WaitTracker {
     begin_ = begin;
     counters_ = {};
   }
-  // Makes the figures end at this time. awaits(): a wait that is open then has not ended; of it,
-  // only the part before `end` is returned.
+  // Makes the figures end at this time. awaits() returns whether a wait that was open then has not
+  // ended yet. Of such a wait, only the part before `end` is returned.
   void end_at(Timestamp end);
   [[nodiscard]] bool awaits() const { return !open_at_end_.empty(); }
   // Clears the results of the last event; call it for events that on() does not take.
@@ -83,7 +83,7 @@ class WaitTracker {
   // none.
   [[nodiscard]] const EndedWait* ended() const { return has_ended_ ? &ended_ : nullptr; }
 
-  // Returns the sleep that the last event ended.
+  // Returns the sleep that the last event ended; nullopt: none.
   [[nodiscard]] const std::optional<Waking>& woke() const { return woke_; }
   // Returns whether the ends of timers were recorded.
   [[nodiscard]] bool knows_timers() const { return cause_.ends(WakeCause::HandlerKind::kTimer); }
@@ -112,9 +112,9 @@ class WaitTracker {
     // Set if a handler of this kind woke the thread and no end of such a handler had been recorded
     // by then.
     WakeCause::HandlerKind without_end = WakeCause::HandlerKind::kNone;
-    Timestamp queued;  // kWaiting: from when the thread was certainly in that queue
+    Timestamp queued;  // kWaiting: since when the thread certainly was in the queue of `cpu`
     std::uint32_t cpu = 0;
-    Timestamp since;                // of the state, or of the last move between queues
+    Timestamp since;                // begin of the state, or the last move between queues
     std::size_t first = 0;          // index of the current wait's first share
     std::vector<WaitShare> shares;  // since the last exit
     // The time whose shares had no room.
@@ -178,7 +178,8 @@ class WaitTracker {
   bool has_ended_ = false;
 };
 
-// The culprit of a part with the largest sum; the earliest of equal ones; none without shares.
+// The culprit with the largest sum of time in a part, or the earliest of equal ones; ns is 0
+// without shares.
 struct LargestCulprit {
   Culprit culprit;
   std::uint64_t ns = 0;

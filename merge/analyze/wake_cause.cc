@@ -172,9 +172,9 @@ bool FutexWakes::on_wake(const ThreadChange& wakeup) {
   return true;
 }
 
-// Futexes of several processes may have the same address. So only wake-ups of this address count
-// whose threads other such wake-ups connect with the last one, and locks that these threads
-// released.
+// Futexes of several processes may have the same address. So of the wake-ups at the last one's
+// address, only those count whose threads are connected with it by such wake-ups, and the locks
+// that these threads released.
 const std::vector<FutexWakes::Piece>& FutexWakes::pieces(Timestamp since) {
   pieces_.clear();
   chain_.clear();
@@ -227,7 +227,7 @@ WakeCause::Cpu* WakeCause::cpu_of(std::uint32_t cpu) {
 }
 
 void WakeCause::begin(Cpu& cpu, Handler handler) {
-  // More handlers are never open at once, so the ends of the open ones were not recorded.
+  // More than kMostHandlers are never open at once, so the ends of the open ones were not recorded.
   if (cpu.depth == kMostHandlers) cpu.depth = 0;
   cpu.open[cpu.depth++] = handler;
 }

@@ -76,10 +76,10 @@ class FutexWakes {
     Timestamp called;
     std::uint64_t address = 0;
     std::int32_t value = 0;  // kWait: the expected value; kWake: how many may be woken
-    std::int32_t woken = 0;  // number woken by this call
+    std::int32_t woken = 0;  // number of threads woken by this call
     Kind kind = Kind::kOther;
     bool in_call = false;
-    bool slept = false;     // during this call
+    bool slept = false;     // the thread slept during this call
     bool got_wake = false;  // woken for the futex that it waits for, and has not run since
     // Address of a lock that the thread acquired after waiting, or according to QEMU; 0: none.
     std::uint64_t held = 0;
@@ -87,9 +87,9 @@ class FutexWakes {
     std::uint64_t let_go = 0;  // kUnlockPi: 1 + the number of this call's Wake; 0: none
   };
   struct Wake {
-    std::uint64_t address = 0;     // 0: replaced by a later one
+    std::uint64_t address = 0;     // 0: a later Wake replaced this one
     EventRef by;                   // the wake-up, or the call of a thread that woke nobody
-    ThreadId waking{}, waiting{};  // the same thread if it released a lock and woke nobody
+    ThreadId waking{}, waiting{};  // equal if `waking` released a lock and woke nobody
     Timestamp held_since = {};     // by `waking`; 0: when it acquired the lock is not known
     // True if `waking` held a PI lock. If held_since is not known then, `waking` has held the lock
     // since before any thread waited for it.

@@ -22,12 +22,12 @@ struct Capabilities {
   bool wakeups = false;  // sched_waking or sched_wakeup
   bool moves = false;    // sched_migrate_task, or the host has one CPU
   bool markers = false;
-  bool vmm_exits = false;  // only the VMM's own events show exits, and perhaps KVM_RUN
-  // The vCPUs that the sample has, by thread.
+  bool vmm_exits = false;  // the VMM's events, not KVM's, show exits and perhaps KVM_RUN
+  // The vCPU number of each vCPU thread that the sample shows.
   std::map<ThreadId, std::int32_t> vcpus = {};
 
   void merge(const Capabilities& other) {
-    // Moves are known if each recording with switches has them.
+    // `moves` needs the moves of threads between CPUs in each recording with sched_switch.
     if (sched_switch != other.sched_switch)
       moves = sched_switch ? moves : other.moves;
     else

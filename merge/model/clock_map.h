@@ -1,6 +1,6 @@
 // Converts a source's times to the timeline's, once per event: by an integer multiplication and a
 // shift, or not at all if the clocks are the same. A ClockMap consists of pieces: intervals of
-// source time, each with its own rate. Copies of a map share them.
+// source time, each with its own rate. Copies of a map share the pieces.
 //
 // Within a piece, the conversion keeps the order of times. Across pieces, a later source time can
 // become an earlier one if a clock was set back: the source's times then do not show the true
@@ -19,9 +19,9 @@ namespace trapline {
 class ClockMap {
  public:
   struct Piece {
-    std::uint64_t from = 0;    // source times from here up to the next piece
-    std::uint64_t source = 0;  // this source time ...
-    std::uint64_t target = 0;  // ... is this time on the timeline
+    std::uint64_t from = 0;    // the piece covers source times from here up to the next piece
+    std::uint64_t source = 0;  // a source time
+    std::uint64_t target = 0;  // the time on the timeline that `source` becomes
     std::uint64_t mult = 1;    // target ticks per source tick, times 2^shift; below 2^63
     unsigned shift = 0;
     [[nodiscard]] std::uint64_t operator()(std::uint64_t time) const {
@@ -41,7 +41,8 @@ class ClockMap {
     if (pieces.size() > 1) pieces_ = std::make_shared<const std::vector<Piece>>(std::move(pieces));
   }
   [[nodiscard]] static ClockMap offset(std::int64_t ns) {
-    // Far from both 0 and 2^63, so that neither a negative `ns` nor a difference overflows.
+    // kBase is far from 0 and 2^63, so that neither a negative `ns` nor a difference of times
+    // overflows.
     constexpr std::uint64_t kBase = std::uint64_t{1} << 62;
     return ClockMap({{0, kBase, kBase + static_cast<std::uint64_t>(ns), 1, 0}});
   }

@@ -41,14 +41,14 @@ enum class IrqStep : std::uint8_t {
   kInject,
   kEoi,
   kPending,
-  kPic,    // the PIC latches the line; level is false if it is masked
+  kPic,    // the PIC latches the line; level is false if the line is masked
   kPicEnd  // the guest ended the PIC's interrupt
 };
 struct KvmIrq {
   IrqStep step;
-  bool level;         // kLine, kPending: raised or lowered; kInject: false for a repeated attempt
-  std::uint32_t pin;  // kLine: gsi; kPending: interrupt number; kPic*: chip * 8 + pin
-  std::uint32_t vector;  // if the step knows it, else kNoVector
+  bool level;            // kLine, kPending: true if raised; kInject: false if repeated
+  std::uint32_t pin;     // kLine: gsi; kPending: interrupt number; kPic*: chip * 8 + pin
+  std::uint32_t vector;  // kNoVector if the step's event has none
   std::int32_t vcpu;     // kAccept, kEoi, posted kInject: APIC id; kPending: vCPU
 };
 inline constexpr std::uint32_t kNoVector = 0xffffffff;
@@ -57,13 +57,13 @@ inline constexpr std::uint32_t kNoVector = 0xffffffff;
 enum class NestedStep : std::uint8_t {
   kEnter,   // KVM enters the nested guest
   kExit,    // the exit is one of the nested guest's
-  kPassOn,  // KVM passes that exit on to the guest's KVM
+  kPassOn,  // KVM passes the nested guest's exit on to the guest's KVM
 };
 struct KvmNested {
   NestedStep step;
 };
 
-// Says whose exit it is if a guest runs a nested guest.
+// Says if an exit is the guest's own or that of a nested guest, which the guest runs.
 enum class NestedLevel : std::uint8_t {
   kGuest,           // the guest's exit
   kGuestEnters,     // the guest's exit to enter the nested guest: VMRUN, VMLAUNCH, VMRESUME
@@ -135,13 +135,13 @@ struct KvmUserspaceExit {
   std::uint32_t reason;
   std::int32_t error;  // negative errno, -4 when the run was interrupted
 };
-// The first event of a thread that has returned from user space: kvm_fpu load (x86),
+// The first event of a vCPU's thread after its return from user space to KVM: kvm_fpu load (x86),
 // kvm_get_timer_map or kvm_timer_restore_state (arm64).
 struct KvmStateLoad {
   std::int32_t vcpu;
 };
 
-// The kind of an exit's detail. The order is the priority: the smallest kind wins.
+// The kind of an exit's detail. If several events give an exit a detail, the smallest kind wins.
 enum class DetailKind : std::uint8_t {
   kPort,
   kMmio,
@@ -164,7 +164,7 @@ struct KvmDetail {
   DetailKind kind;
   Access access;
   bool unsatisfied;  // an MMIO read that user space has not answered yet
-  // Returns whether it is a write to a port or to MMIO.
+  // Returns whether the detail is a write to a port or to MMIO.
   [[nodiscard]] bool is_device_write() const {
     return kind <= DetailKind::kMmio && access == Access::kWrite;
   }
@@ -203,7 +203,7 @@ enum class WakeContext : std::uint8_t { kUnknown, kThread, kInterrupt };
 struct SchedWakeup {
   using Context = WakeContext;
   ThreadId thread;
-  std::int32_t cpu = -1;  // the CPU that it wakes on; for sched_waking the CPU where it last ran
+  std::int32_t cpu = -1;  // CPU on which the thread wakes; for sched_waking where it last ran
   bool waking = false;    // true: sched_waking; false: sched_wakeup, which comes later
   Context context = Context::kUnknown;
   InterruptLevel level = InterruptLevel::kNone;
@@ -224,7 +224,8 @@ struct Marker {
 struct Lost {
   Timestamp from, to;
   std::uint64_t count;  // 0: the kernel did not report how many
-  // The recorder left the events out: --snapshot-on keeps only the time around hits.
+  // The recorder left the events out: --snapshot-on keeps only the time around the exits and stalls
+  // that it selects.
   bool on_purpose = false;
 };
 // The entry or exit of a guest function, as a plugin recorded it; `name` is empty without a symbol.
@@ -236,7 +237,7 @@ struct GuestCall {
   std::string_view name;
   // Distinguishes the stacks of tasks that take turns on a vCPU; 0: the vCPU has one stack.
   std::int32_t task = 0;
-  std::int32_t cpu = kNoVcpu;  // the recorded machine's CPU that ran the task, if known
+  std::int32_t cpu = kNoVcpu;  // the recorded machine's CPU that ran the task; kNoVcpu: not known
   // Not a function: the task leaves its CPU (entry) or is back on a CPU (exit).
   bool off_cpu = false;
 };
@@ -285,7 +286,7 @@ struct Event {
   Timestamp at;
   std::uint32_t cpu = 0;
   ThreadId thread{};
-  std::uint16_t source = 0;  // index in the timeline
+  std::uint16_t source = 0;  // index of the source in the timeline
   std::uint16_t type = 0;    // the event's type id in its source
   MachineId machine = MachineId::kHost;
   // In a guest's event, the guest's own task. `thread` is then the host's thread of the vCPU that
@@ -295,7 +296,7 @@ struct Event {
   std::span<const std::byte> raw;  // the event's record, empty for Lost
 };
 
-// Returns the payload's view into the event's record; nullptr if the payload has none.
+// Returns the payload's text, which is a view into the event's record; nullptr if it has no text.
 [[nodiscard]] inline std::string_view* text_of(Payload& payload) {
   if (auto* marker = std::get_if<Marker>(&payload)) return &marker->text;
   auto* sched = std::get_if<SchedSwitch>(&payload);
@@ -315,7 +316,7 @@ struct OnCpu {
 // KVM_EXIT_IO and KVM_EXIT_MMIO of linux/kvm.h: KVM asks the VMM to carry out a guest's access.
 inline constexpr std::uint32_t kUserspaceIo = 2, kUserspaceMmio = 6;
 
-// Why the guest was left: the numbers of KvmExit or, in the fallback without kvm_exit, of
+// The reason of an exit: the numbers of KvmExit or, if kvm_exit was not recorded, of
 // KvmUserspaceExit.
 struct ExitReason {
   static constexpr std::uint32_t kIsaUserspace = 0xffff;
@@ -356,8 +357,8 @@ struct ExitReason {
   return exit.isa == kIsaVmx && (exit.reason & 0xffff) == kVmxPmlFull;
 }
 
-// Returns whether an interrupt of the host caused the exit: the instruction at rip was not
-// executed.
+// Returns whether an interrupt of the host caused the exit. The guest has not executed the
+// instruction at rip then.
 [[nodiscard]] constexpr bool is_interrupt(const ExitReason& exit) {
   constexpr std::uint32_t kVmxExternalInterrupt = 1, kVmxPreemptionTimer = 52;
   constexpr std::uint32_t kSvmIntr = 0x60, kSvmNmi = 0x61, kArm64Irq = 0;

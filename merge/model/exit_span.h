@@ -26,7 +26,7 @@ using Parts = std::array<std::uint64_t, kParts>;  // nanoseconds, indexed by Par
   return of(Part::kKernel) + of(Part::kUser) + of(Part::kBlocked);
 }
 
-// A time, by how much of it the guest ran and by the parts of the rest.
+// A length of time, divided into the time in the guest and the parts of exits, in nanoseconds.
 struct GuestTime {
   std::uint64_t guest_ns = 0;
   Parts parts{};
@@ -49,14 +49,14 @@ enum class State : std::uint8_t {
   kBlocked,
   kHalted,
   kGuest,
-  kPaused,   // stopped from outside
+  kPaused,   // stopped by the VMM, a signal or a tracer
   kOffline,  // not started, or stopped by the guest: waits for SIPI, PSCI or HSM
   kNotSeen
 };
 inline constexpr std::size_t kStates = 9;
 inline constexpr std::array<std::string_view, kStates> kStateNames = {
     "kernel", "user", "preempted", "blocked", "halted", "guest", "paused", "offline", "not seen"};
-// The beginnings of JSON keys and column names.
+// The texts with which JSON keys and column names of each state begin.
 inline constexpr std::array<std::string_view, kStates> kStateKeys = {
     "kernel", "user", "preempted", "blocked", "halted", "guest", "paused", "offline", "not_seen"};
 
@@ -98,8 +98,8 @@ struct HandlerEvent {
 
 inline constexpr KvmDetail kNoDetail{0, 0, DetailKind::kNone, Access::kNone, false};
 
-// One exit, from kvm_exit to kvm_entry of the same thread (in the fallback, the time in user
-// space). The parts sum to end - start exactly.
+// One exit, from kvm_exit to kvm_entry of the same thread (without recorded kvm_exits, the time in
+// user space). The parts sum to end - start exactly.
 struct ExitSpan {
   static constexpr std::uint32_t kNoUserspaceReason = 0xffffffff;
   // Says if the exit's end is known; if not, `end` is the time up to which the parts are known.
@@ -111,11 +111,11 @@ struct ExitSpan {
 
   Timestamp start, end;
   ThreadId thread{};
-  std::int32_t vcpu = kNoVcpu;  // if known when the exit ended
+  std::int32_t vcpu = kNoVcpu;  // kNoVcpu: not known when the exit ended
   std::uint32_t cpu = 0;        // the host CPU on which the exit began
-  std::uint16_t source = 0;     // index in the timeline
+  std::uint16_t source = 0;     // index of the source in the timeline
   ExitReason reason;
-  std::uint64_t rip = 0;  // 0 in the fallback
+  std::uint64_t rip = 0;  // 0 if kvm_exit was not recorded
   Parts parts{};
   KvmDetail detail = kNoDetail;
   std::uint32_t userspace_reason = kNoUserspaceReason;
@@ -124,13 +124,14 @@ struct ExitSpan {
   NameId vmm_event = kNoName;  // the handler: the event that tells which device served the exit
   NestedLevel nested = NestedLevel::kGuest;
   std::uint32_t injected = kNoVector;  // the last interrupt vector injected before the entry
-  // The guest waited for an interrupt, and KVM or user space waited with it: is_halt(), except for
-  // a WFE and for a nested guest's HLT that is passed on; also exits of other reasons in which KVM
-  // halted.
+  // True if the guest waited for an interrupt, and KVM or user space waited with it. These are the
+  // exits with is_halt(), except for a WFE and for a nested guest's HLT that is passed on, and
+  // exits of other reasons in which KVM halted.
   bool halt = false;
   End ended = End::kKnown;
 
-  // Set if a sink asks for SpanClass::kIntervals; valid as long as the span that the sink gets.
+  // Filled if a sink selects SpanClass::kIntervals. Both are valid only as long as the span that
+  // the sink gets.
   std::span<const PartInterval> intervals;
   std::span<const HandlerEvent> handlers;
 

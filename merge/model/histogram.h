@@ -1,10 +1,10 @@
 // Durations of one group: exact count, sum, minimum and maximum; percentiles by nearest rank, if
 // there are enough values for them.
 //
-// The first kExact values are stored as they are, and percentiles of no more values are exact. With
-// more, all go into buckets, 128 for each power of two (octave), and a percentile is off by at most
-// 1/256 of its value. An octave's buckets are allocated for its first value, so a group costs a few
-// KiB whatever its spread.
+// The first kExact values are stored as they are, and percentiles of no more values are exact. If
+// there are more, all values go into buckets, 128 for each power of two (octave), and a percentile
+// is off by at most 1/256 of its value. An octave's buckets are allocated for its first value, so a
+// group costs a few KiB whatever its spread.
 #pragma once
 
 #include <array>
@@ -55,8 +55,8 @@ class Histogram {
     return rank == 0 ? 1 : rank;
   }
 
-  // Returns whether a percentile is known. One above the median needs values above its rank: with
-  // fewer than 100 values, p99 would be the maximum, which is a separate figure.
+  // Returns whether a percentile is known. A percentile above the median needs values above its
+  // rank: with fewer than 100 values, p99 would be the maximum, which is a separate figure.
   [[nodiscard]] static constexpr bool knows(std::uint64_t count, std::uint32_t per_mille) {
     return count != 0 && (per_mille <= 500 || rank_of(count, per_mille) < count);
   }
@@ -80,7 +80,7 @@ class Histogram {
   [[nodiscard]] std::uint64_t mean() const { return count_ == 0 ? 0 : total_ / count_; }
   // Returns the value of rank ceil(per_mille * count / 1000), if knows() says it is known.
   [[nodiscard]] std::optional<std::uint64_t> percentile(std::uint32_t per_mille) const;
-  // Returns how many values are at most `value`; exact if that is the largest value of a bucket.
+  // Returns how many values are at most `value`; exact if `value` is the largest value of a bucket.
   [[nodiscard]] std::uint64_t count_up_to(std::uint64_t value) const;
   // Returns approximately how many bytes the histogram has allocated, besides the object itself.
   [[nodiscard]] std::size_t size() const;
@@ -100,7 +100,7 @@ class Histogram {
 
   std::uint64_t count_ = 0, total_ = 0, max_ = 0;
   std::uint64_t min_ = std::numeric_limits<std::uint64_t>::max();
-  std::vector<std::uint64_t> values_;  // the first kExact values
+  std::vector<std::uint64_t> values_;  // all values, as long as there are at most kExact
   std::vector<std::unique_ptr<Octave>> octaves_;
 };
 

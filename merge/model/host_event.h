@@ -17,7 +17,7 @@ enum class HostStep : std::uint8_t {
   kIrqEnd,
   kSoftirqBegin,  // number: the softirq vector
   kSoftirqEnd,
-  kVectorBegin,  // an interrupt of the CPU itself: its local timer, another CPU
+  kVectorBegin,  // an interrupt from the CPU's local timer or from another CPU
   kVectorEnd,
   kIpi,            // a vCPU sends an interrupt to the APIC id `number`, or to kAllOthers
   kFutex,          // address, call and number (val) are the arguments of futex()
@@ -38,7 +38,7 @@ enum class HostStep : std::uint8_t {
   kMapping,      // an entry of KVM's page tables: address, number (its level), call (Mapping)
   kMappedSo,     // a page fault finds that KVM's page tables already allow the access
   kAsyncFault,   // a worker starts to bring in the page of a vCPU's page fault: address
-  kAsyncDone,    // the worker has finished
+  kAsyncDone,    // a worker has brought in the page of a page fault: address
   kMadvise,      // madvise() is called: number (the advice)
   kMadviseEnd,   // madvise() returns
   kDirtyPushed,  // a vCPU's write goes to its ring of dirty pages

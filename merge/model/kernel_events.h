@@ -1,9 +1,10 @@
 // The one table of the kernel events that Trapline knows. A new event needs a row here and, if its
 // fields are read, a decoder in merge/source/kernel_events/decoders.cc.
 //
-// A row says, for example: `record --kvm` enables kvm:kvm_msr, x86 has the event, and without it
-// exits of this kind have no detail. The decoder turns the fields write, ecx and data into an MSR
-// access, which the kernel prints as "msr_write 4b564d01 = 0xe8381".
+// The row of kvm:kvm_msr, for example, says that `record --kvm` enables the event, that only x86
+// has it, and that without it exits of this kind have no detail. Its decoder turns the fields
+// write, ecx and data into an MSR access, which the kernel prints as "msr_write 4b564d01 =
+// 0xe8381".
 //
 // The decoders, the reader of printed traces, the recorder, the doctor, the trigger and the notes
 // of reports read the table. No other code spells an event's name (tests/system/event_names.py).
@@ -225,7 +226,7 @@ constexpr KernelEvent kRows[] = {
     Row("kvm:kvm_apicv_accept_irq", {kKvm, kX86, kNoIrq}, {kIrqApic, IrqStep::kInject, kInterrupts},
         {"apicid", "vec"}, "apicid {apicid:x} vec {vec}"),
     Row("kvm:kvm_nested_vmenter", {}, {kNested, NestedStep::kEnter}),
-    // The event's name in Linux 5.10.
+    // The name of kvm_nested_vmenter in Linux 5.10.
     Row("kvm:kvm_nested_vmrun", {}, {kNested, NestedStep::kEnter}),
     Row("kvm:kvm_nested_vmexit", {}, {kNested, NestedStep::kExit}),
     Row("kvm:kvm_nested_vmexit_inject", {}, {kNested, NestedStep::kPassOn}),
@@ -253,7 +254,8 @@ constexpr KernelEvent kRows[] = {
     Row("irq:irq_handler_exit", kForWakers, {kHost, kIrqEnd, kHalts | kHostRuns}, {"irq"}),
     Row("irq:softirq_entry", {kHostCpu}, {kHost, kSoftirqBegin, kHalts | kHostRuns}, {"vec"}),
     Row("irq:softirq_exit", {kHostCpu}, {kHost, kSoftirqEnd, kHalts | kHostRuns}, {"vec"}),
-    // Interrupts of an x86 CPU itself; on arm64 they are interrupts with a line.
+    // Interrupts that an x86 CPU gets from itself and other CPUs; on arm64, such interrupts have a
+    // line.
     Row("irq_vectors:local_timer_entry", kForVectors, {kHost, kVectorBegin, kHostRuns}),
     Row("irq_vectors:local_timer_exit", kForVectors, {kHost, kVectorEnd, kHostRuns}),
     Row("irq_vectors:reschedule_entry", kForVectors, {kHost, kVectorBegin, kHostRuns}),

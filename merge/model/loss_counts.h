@@ -1,4 +1,4 @@
-// Lost events: the number of gaps and, as far as it was reported, of events.
+// Counts gaps, in which events were lost, and the lost events as far as their number was reported.
 #pragma once
 
 #include <cstdint>

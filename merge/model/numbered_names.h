@@ -1,4 +1,4 @@
-// Names of numbers that are not in a recording, as in the kernel's headers.
+// The kernel headers' names of numbers, for numbers whose names are not in the recording.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,8 +10,8 @@
 
 namespace trapline {
 
-// The names of consecutive numbers, the first one's first, with commas between them. An empty name
-// means that the number has none.
+// The names of consecutive numbers from `first` on, separated by commas. An empty name means that
+// the number has none.
 struct NumberedNames {
   std::uint32_t first;
   std::string_view names;

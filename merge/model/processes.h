@@ -2,11 +2,11 @@
 //
 // The process is known from task_newtask events and from a session's list of threads. If these
 // contradict each other, or if the list may mean a later thread with the same id, the thread's VM
-// is not known. Threads in neither
-// source are assigned to inferred VMs: in ascending order of id, a new VM begins when a vCPU
-// number repeats; such a VM is marked as inferred. VMMs make the vCPUs of a VM in the order of
-// their numbers. If the numbers are not 0, 1, ... for one VM after the other (ids began again, VMs
-// started at once, a vCPU without an event), no thread's VM is known.
+// is not known. Threads in neither the events nor the list are assigned to inferred VMs: in
+// ascending order of id, a new VM begins when a vCPU number repeats; such a VM is marked as
+// inferred. VMMs make the vCPUs of a VM in the order of their numbers. If the numbers are not 0, 1,
+// ... for one VM after the other (ids began again, VMs started at once, a vCPU without an event),
+// no thread's VM is known.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace trapline {
 // counts for quotas only as far as these totals cover it.
 struct CpuQuota {
   std::string cgroup;                 // "/machine/vm1"; for cgroup v1 "cpu:/machine/vm1"
-  std::uint64_t throttled = 0;        // number of times
+  std::uint64_t throttled = 0;        // number of times that the quota throttled
   std::uint64_t throttled_ns = 0;     // ns, the sum over all CPUs
   std::vector<std::int32_t> threads;  // tids in this cgroup, without those in cgroups below
 };
@@ -38,7 +38,7 @@ class CpuQuotas {
   explicit CpuQuotas(std::vector<CpuQuota> quotas);
 
   // Takes `ns` from the throttled time that is left for the thread's cgroup and the cgroups above.
-  // False, and nothing is taken, if less is left.
+  // If less than `ns` is left, takes nothing and returns false.
   [[nodiscard]] bool take(ThreadId thread, std::uint64_t ns);
   [[nodiscard]] bool empty() const { return quotas_.empty() && known_.empty(); }
   // Returns the quotas that throttled the thread's cgroup or one above it.
@@ -51,7 +51,7 @@ class CpuQuotas {
  private:
   static constexpr std::size_t kMostLevels = 64;
   std::vector<CpuQuota> quotas_;     // in the order given
-  std::vector<std::uint64_t> left_;  // throttled time of each that is left, in ns
+  std::vector<std::uint64_t> left_;  // ns of each quota's throttled time that are left
   std::unordered_map<ThreadId, std::vector<std::size_t>> of_;
   std::unordered_set<ThreadId> known_;
 };
@@ -94,11 +94,11 @@ class Processes {
   // Sets the recorder's process. The recorder leaves out the switches among its own threads.
   void set_recorder(ThreadId process) { recorder_ = process; }
   [[nodiscard]] const std::optional<ThreadId>& recorder() const { return recorder_; }
-  // Sets the VM's memory slots before the recording and after it; without a name if only then.
+  // A memory slot that the VM had before or after the recording; without a name if not both.
   struct Slot {
     std::uint64_t first = 0, last = 0;
     std::string name;
-    std::optional<std::uint64_t> offset = std::nullopt;  // of `first` in QEMU's memory
+    std::optional<std::uint64_t> offset = std::nullopt;  // the place of `first` in QEMU's memory
   };
   void set_slots(ThreadId process, std::vector<Slot> slots);
   // Returns the name of all memory slots that have some of these addresses; empty: not known, or
@@ -116,10 +116,10 @@ class Processes {
     counted_.clear();
     irq_time_apart_.reset();
   }
-  // Sets whether these counts are without interrupts' time; nullopt: not known.
+  // Sets whether the times of set_counted() exclude interrupts; nullopt: not known.
   void set_irq_time_apart(std::optional<bool> apart) { irq_time_apart_ = apart; }
   [[nodiscard]] std::optional<bool> irq_time_apart() const { return irq_time_apart_; }
-  // Adds everything that `other` knows; if both know a thread, `other` is right.
+  // Adds everything that `other` knows; if both know a thread's process, `other` is right.
   void merge(const Processes& other) {
     for (const auto& [thread, process] : other.process_) set(thread, process);
     for (const auto& [process, name] : other.names_) set_name(process, name);
@@ -172,7 +172,7 @@ struct Vm {
   bool inferred = false;
   bool known = true;       // false: `process` is the thread itself; its VM may have other threads
   std::string given = {};  // name given by the owner; empty: none
-  bool by_name = false;    // text() has no id if there is a name: runs are compared by it
+  bool by_name = false;    // text() is the name without the id: runs are compared by name
   // Formats "1234", "~1234" for an inferred VM, "?1234" for one that is not known.
   [[nodiscard]] std::string id() const {
     return (!known ? "?" : inferred ? "~" : "") + tid_text(process);

@@ -10,11 +10,11 @@
 namespace trapline {
 
 struct SourceAlignment {
-  std::string method;          // empty: both have the same clock
+  std::string method;          // empty: source and timeline have the same clock
   ClockMap map;                // from the source's times to the timeline's
   std::int64_t offset_ns = 0;  // timeline minus source, at the source's first time
-  // Guaranteed bound. Nullopt if a user or trace-cmd stated the offset, or if only an assumption
-  // says that the evidence is of this source's boot.
+  // Guaranteed bound of the error of offset_ns. Nullopt if a user or trace-cmd stated the offset,
+  // or if only an assumption says that the evidence is of this source's boot.
   std::optional<std::uint64_t> error_ns = 0;
   // Set if nothing shows that source and timeline are of one boot: the error bound if they are.
   std::optional<std::uint64_t> one_boot_error_ns;

@@ -32,10 +32,10 @@ enum class SpanKind : std::uint8_t {
   kHandler,    // QEMU's device inside an exit's user time; begin == end if only one event shows it
   kFunction,   // a guest function, from its call to its return
   kRequest,    // a device's request, from its first event to its last
-  kInterrupt,  // from its raise to its end
+  kInterrupt,  // an interrupt of the guest, from its raise to its end
   kWakeup,     // a point in time: a vCPU's thread that sleeps in an exit is woken
-  kRequestStage,  // of a request whose steps in the host's block layer are known
-  kTurn,          // of a vhost worker, from its wake-up to its next sleep
+  kRequestStage,  // a stage of a request, if its steps in the host's block layer are known
+  kTurn,          // a turn of a vhost worker, from its wake-up to its next sleep
   kTurnPart,      // the worker waits for a CPU, or runs
 };
 
@@ -77,7 +77,7 @@ struct Span {
   Track track;
   Timestamp begin, end;
   SpanKind kind = SpanKind::kGuest;
-  Part part = Part::kKernel;  // of a kPart
+  Part part = Part::kKernel;  // for kPart
   // True if the end was seen. A span that a loss or the recording's end cut off ends at the last
   // known time.
   bool complete = true;

@@ -9,8 +9,8 @@
 namespace trapline {
 
 struct WallClock {
-  std::uint64_t stamp = 0;  // on the timeline's clock
-  std::uint64_t real = 0;   // nanoseconds since 1970, UTC
+  std::uint64_t stamp = 0;  // a time on the timeline's clock
+  std::uint64_t real = 0;   // the wall clock at `stamp`, in nanoseconds since 1970, UTC
   double rate = 0;          // how much faster the wall clock runs: 1e-6 gains 1 us per second
 
   [[nodiscard]] std::uint64_t at(Timestamp time) const {

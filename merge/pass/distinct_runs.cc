@@ -9,8 +9,8 @@
 namespace trapline {
 namespace {
 
-// Returns whether the clock distinguishes nanoseconds. At the ticks of a coarse clock, exits of two
-// hosts coincide.
+// Returns whether the clock distinguishes nanoseconds. With a coarser clock, exits of two hosts can
+// have the same time by chance.
 bool tells_nanoseconds(const SourceInfo& info) {
   constexpr std::string_view kFine[] = {"local",    "global", "perf", "mono",
                                         "mono_raw", "boot",   "tai",  "x86-tsc"};
@@ -67,8 +67,8 @@ void SharedExits::compare(const Event& event) {
     return;
   }
   const unsigned row = last->shared ? last->row : 0;
-  // A row is a series of exits that two recordings share. An exit of a third one, whose thread has
-  // the same number, does not end the row.
+  // A row is a series of exits that two recordings share. An exit of a third recording, whose
+  // thread has the same number, does not end the row.
   if (row != 0 && event.source != last->source && event.source != last->other) return;
   *last = {event.at, exit.rip, event.cpu, exit.reason, event.source, last->other, false, row};
 }

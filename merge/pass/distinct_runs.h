@@ -25,13 +25,13 @@ struct RunGiven {
 
 // Returns an Error that names two recordings of the same run, if there are two.
 [[nodiscard]] Result<void> check_distinct(std::span<const RunGiven> runs);
-// Checks that no two sources of one kind on the timeline are the same run; call it when the
-// timeline was read.
+// Checks that no two sources of one kind on the timeline are the same run. Call this once the
+// timeline has been read.
 [[nodiscard]] Result<void> check_distinct(const Timeline& timeline);
 
 // Detects that a recording contains part of another, or that two overlap: both then have exits of a
-// thread at the same nanoseconds. A row of kRow such exits proves that it is the same run: two
-// hosts, whose threads may have the same number, do not have such a row by chance.
+// thread at the same nanoseconds. A row of kRow such exits proves that both contain the same run:
+// two hosts, whose threads may have the same number, do not have such a row by chance.
 class SharedExits {
  public:
   static constexpr unsigned kRow = 16;
@@ -53,7 +53,7 @@ class SharedExits {
     Timestamp at;
     std::uint64_t rip = 0;
     std::uint32_t cpu = 0, reason = 0;
-    std::uint16_t source = 0, other = 0;  // other: a source that also had an exit of the row
+    std::uint16_t source = 0, other = 0;  // other: the source that shares the row's exits
     bool shared = false;                  // `other` has this exit too
     unsigned row = 0;                     // number of shared exits in a row
   };

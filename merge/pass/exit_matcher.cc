@@ -64,7 +64,7 @@ bool ExitMatcher::holds(Kind kind, const ExitSpan& exit, const Pipeline& pipelin
   const auto known = wanted.known.find(key);
   if (known != wanted.known.end()) return known->second;
   const std::string name = name_of(kind, key, exit, pipeline);
-  // All page faults are one row by detail.
+  // A report by detail has one row for all page faults, so "page fault" selects each of them.
   const bool is_fault = kind == kDetail && exit.detail.kind == DetailKind::kPageFault &&
                         wanted.pattern == "page fault";
   const bool fits =
@@ -111,7 +111,7 @@ Result<void> ExitMatcher::check() const {
     const Wanted& wanted = wanted_[kind];
     if (wanted.pattern.empty() || wanted.found) continue;
     std::set<std::string> names = wanted.names;
-    if (kind != kReason) names.erase("-");  // is not a name
+    if (kind != kReason) names.erase("-");  // a dash is not a name
     return tl::unexpected(unknown_name(fmt::format("--{}", kWhat[kind]), wanted.pattern,
                                        fmt::format("no exit has this {}", kWhat[kind]), names,
                                        kNothing[kind]));

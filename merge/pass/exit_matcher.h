@@ -15,13 +15,13 @@
 
 namespace trapline {
 
-// Tests, in one pass, each exit of the selected vCPUs. An exit is selected if it is in the row of
-// --by that has the filter's names. So halts, which are one row for all dimensions but the reason,
-// need --reason.
+// Tests, in one pass, each exit of the selected vCPUs. An exit is selected if a report with --by
+// would count it in a row with the filter's names. Halts form one row in every dimension but the
+// reason, so only --reason selects them.
 class ExitMatcher {
  public:
-  // Returns the source that names the reason of an exit; the source must live as long as exits
-  // come.
+  // Returns the source that names the reason of an exit; the source must stay valid as long as
+  // holds() is called.
   using SourceOf = std::function<const Source&(const ExitSpan&)>;
   ExitMatcher(const ExitFilter& filter, SourceOf source);
 
@@ -33,7 +33,7 @@ class ExitMatcher {
   [[nodiscard]] std::uint64_t held() const { return held_; }
   // Returns the names of exits' reasons that the pattern of --reason fits.
   [[nodiscard]] const std::set<std::string>& reasons() const { return reasons_; }
-  // Adds what `other` met in its pass over another recording.
+  // Adds the counts and names that `other` found in another recording.
   void merge(const ExitMatcher& other);
   // Returns an Error (kUsage) if exits were tested and none was selected; it says which names
   // exist.
@@ -71,7 +71,7 @@ class ChosenExits {
   [[nodiscard]] bool is_full() const { return count_ == kMost; }
 
  private:
-  std::map<ThreadId, std::vector<Timestamp>> begins_;  // in order
+  std::map<ThreadId, std::vector<Timestamp>> begins_;  // each thread's starts, ascending
   std::size_t count_ = 0;
 };
 

@@ -15,7 +15,7 @@
 namespace trapline {
 namespace {
 
-constexpr std::uint64_t kEventsPerStop = 1u << 8;  // how often `stop` is called
+constexpr std::uint64_t kEventsPerStop = 1u << 8;  // events between two calls of `stop`
 static_assert(kEventsPerProgress % kEventsPerStop == 0);
 
 }  // namespace
@@ -171,7 +171,8 @@ Result<FirstLook> found_in(const LookFor& wanted, ExitsFound& exits,
               wanted.exits.text(), ChosenExits::kMost);
 }
 
-// Looks for what is wanted in the host's events while evidence of clocks is gathered.
+// Looks for the exits of `wanted` in the host's events, while open_input() reads them for its
+// clocks.
 class Watcher final : public EvidenceObserver {
  public:
   Watcher(const LookFor& wanted, const Progress& progress)
@@ -220,7 +221,7 @@ class Watcher final : public EvidenceObserver {
   std::uint64_t events_ = 0;
 };
 
-// Looks for what is wanted in a pass over the timeline.
+// Looks for the exits and vCPUs of `wanted` in a separate pass over the timeline.
 Result<FirstLook> look(const Input& input, const LookFor& wanted, const Progress& progress) {
   std::vector<std::unique_ptr<Source>> sources;
   for (const auto& source : input.sources) {

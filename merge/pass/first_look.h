@@ -1,4 +1,4 @@
-// Finds the facts that a command needs about a recording before it reads it for its result.
+// Finds facts about a recording that a command needs before the pass that computes its result.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace trapline {
 
 // The loop of every command that reads a recording: events go from the timeline into the pipeline.
 
-// Called from time to time with the share of the input that was read, 0 to 1.
+// A function that is called from time to time with the share of the input that was read, 0 to 1.
 using Progress = std::function<void(double)>;
 inline constexpr std::uint64_t kEventsPerProgress = 1u << 16;
 
@@ -41,8 +41,8 @@ struct RecordedInterval {
 
 // The Errors for a recording without VM exits, or whose exits have no end or duration.
 
-// Returns an Error that says which events the recording contains, and how to record the right ones.
-// Call it after reading.
+// Returns the Error for a recording without VM exits. It says which events the recording contains,
+// and how to record the right ones. Call this after reading.
 [[nodiscard]] Error no_exits(const Timeline& timeline);
 // Returns the Error for ExitTracker::lacks_entries(): kvm_entry was not recorded.
 [[nodiscard]] Error no_entries(const Timeline& timeline);
@@ -59,12 +59,12 @@ struct LookFor {
   // given.
   bool longest = false;
   bool chosen = false;  // look for the beginnings of the exits that `exits` lets through
-  bool names = false;   // check whether there are such exits
+  bool names = false;   // check whether `exits` lets any exit through
   [[nodiscard]] bool wants_exits() const { return longest || chosen || (names && !exits.empty()); }
 };
 
 struct FirstLook {
-  // The threads that the filter lets through; nullopt: all.
+  // The threads that LookFor::vcpus lets through; nullopt: all.
   std::optional<std::set<ThreadId>> threads;
   std::optional<ExitSpan> longest;
   bool lacks_entries = false;  // ExitTracker::lacks_entries()

@@ -59,7 +59,7 @@ std::string_view key_of(FaultCause cause) {
 }
 
 std::string how_text(const PageFault::Why& why) {
-  // from asm-generic/mman-common.h
+  // The values of MADV_* in asm-generic/mman-common.h.
   constexpr std::pair<std::int32_t, std::string_view> kAdvice[] = {
       {4, "DONTNEED"},         {8, "FREE"},           {9, "REMOVE"},
       {12, "MERGEABLE"},       {14, "HUGEPAGE"},      {20, "COLD"},
@@ -264,8 +264,8 @@ std::string_view Naming::vmm(ThreadId vcpu) const {
   const std::string_view name = std::string_view(process).substr(process.starts_with('.') ? 1 : 0);
   if (name.starts_with("qemu") || name.starts_with("kvm") || thread.starts_with("CPU "))
     return kKnown;
-  // QEMU may have been given another name. With several VMs, it is not known which one wrote the
-  // events.
+  // QEMU's process may have another name; then its events show that it is QEMU. With several VMs,
+  // it is not known which VM wrote the events.
   if (is_vmm_process(process) || vcpus.several_vms()) return kOther;
   const bool tells = std::ranges::any_of(
       vmms(), [this](const Vmm& vmm) { return vmm.name == kKnown && tells_of_devices(vmm); });

@@ -42,8 +42,8 @@ namespace trapline {
 
 // The names of vCPU threads and their VMs in reports.
 
-// Returns the threads of `vcpus`, in the same order. A thread's vCPU is the one in events, else the
-// one in the thread's name.
+// Returns the threads of `vcpus`, in the same order. A thread's vCPU number is the one in its
+// events, else the one in its name.
 [[nodiscard]] std::vector<VcpuThread> vcpu_threads(const std::vector<VcpuTotalsOf>& vcpus,
                                                    const Timeline& timeline);
 // Returns the name of a source's thread.
@@ -61,7 +61,8 @@ class VcpuNames {
   // Returns "web01 (1234)", "1234" without a name, "~1234" for an inferred VM, "?" for a thread
   // that is not a vCPU.
   [[nodiscard]] std::string vm(ThreadId thread) const;
-  // Return "1234" without the name, and only the name, empty without one.
+  // vm_id() returns "1234", without the name; vm_name() returns only the name, empty if there is
+  // none.
   [[nodiscard]] std::string vm_id(ThreadId thread) const;
   [[nodiscard]] std::string vm_name(ThreadId thread) const;
   // Returns "vCPU 0", or "tid 117" if its number is not known; with_vm: "VM 1234 vCPU 0" if there
@@ -88,7 +89,7 @@ class VcpuNames {
 // Packs a culprit into one word, for a group's key.
 [[nodiscard]] std::uint64_t pack(const Culprit& culprit);
 [[nodiscard]] Culprit unpack_culprit(std::uint64_t word);
-// The key of an exit that waited for nothing.
+// The packed culprit of an exit that waited for nothing.
 inline constexpr std::uint64_t kNoCulprit = ~std::uint64_t{0};
 
 struct Naming {
@@ -102,7 +103,7 @@ struct Naming {
   const Names& names;
   const Processes& processes;
   std::vector<VcpuThread> threads;  // in the pipeline's order
-  std::vector<Vm> vms;              // of each thread
+  std::vector<Vm> vms;              // the VM of each of `threads`
   VcpuNames vcpus;
 
   // Returns "stress-ng (tid 412)", "vCPU 1", "QEMU thread CPU 0/KVM (tid 9)", "idle", "timer", "IPI
@@ -118,13 +119,13 @@ struct Naming {
   // For a vCPU's wait in this part of an exit: returns "preempted by X", "blocked, until timer".
   [[nodiscard]] std::string step(Part part, const Culprit& culprit, ThreadId root = {}) const;
   [[nodiscard]] bool is_vcpu(ThreadId thread) const { return vcpus.vm(thread) != "?"; }
-  // Returns the VM that the thread belongs to; empty: none, or not known.
+  // Returns the id of the VM that the thread belongs to; empty: none, or not known.
   [[nodiscard]] std::string vm(ThreadId thread) const;
   // Returns "vCPU 1", "QEMU thread CPU 0/KVM (tid 9)", "stress-ng (tid 412)".
   [[nodiscard]] std::string text(ThreadId thread) const;
   // Returns "first touch", "copy on write", "mapping removed by khugepaged (tid 31)", "not known".
   [[nodiscard]] std::string text(const PageFault::Why& why) const;
-  // Returns who runs the vCPU: "QEMU"; "the VMM" if its names and events are not QEMU's.
+  // Returns "QEMU" if the names or events of the vCPU's process are QEMU's, else "the VMM".
   [[nodiscard]] std::string_view vmm(ThreadId vcpu) const;
   // Returns the printable name of a thread of the host; empty if no source knows it.
   [[nodiscard]] std::string comm(ThreadId thread) const;

@@ -144,7 +144,7 @@ Result<PassEnd> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress
   how.from = options_.which.from.time;
   how.to = options_.which.to.time;
   how.threads = found_.threads;
-  // Relative times count from the first event of any kind, so none may be left out.
+  // Relative times count from the first event of any kind, so no event may be left out.
   if (how.from || how.to) selected = selected | SpanClass::kAllEvents;
   for (std::size_t i = 0; i < timeline_->size(); ++i)
     timeline_->select(i, events_for(selected, timeline_->source(i).info().role));

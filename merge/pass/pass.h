@@ -50,10 +50,10 @@ struct PassOptions {
 class OpenedPass {
  public:
   [[nodiscard]] const Timeline& timeline() const { return *timeline_; }
-  [[nodiscard]] const Input& input() const { return *input_; }  // its sources are the timeline's
+  [[nodiscard]] const Input& input() const { return *input_; }  // its sources moved to the timeline
   [[nodiscard]] const FirstLook& found() const { return found_; }
-  // Returns the matcher of the exits that are passed on; null: all are. The matcher's figures are
-  // those of a PassEnd.
+  // Returns the matcher that selects the exits for the sinks; null: all exits. Its counts are
+  // complete only in a PassEnd.
   [[nodiscard]] const ExitMatcher* matcher() const { return matcher_.get(); }
   // Returns the first recording's path, for messages.
   [[nodiscard]] const std::string& path() const { return timeline().source(0).info().path; }
@@ -97,18 +97,18 @@ class Pass : public OpenedPass {
   // Opens the recordings and takes a first look at them. Errors: those of open_input(); nothing
   // matches a filter; the interval is outside the recording.
   [[nodiscard]] static Result<Pass> open(PassOptions options, const Progress& progress);
-  // Calls open() and run() for a command that needs the whole recordings: one that ends early is an
-  // Error.
+  // Calls open() and run() for a command that needs the whole recordings: a recording that ends
+  // early is an Error.
   [[nodiscard]] static Result<PassEnd> read(PassOptions options, std::vector<SpanSink*> sinks,
                                             const Progress& progress);
 
   // Replaces the options' interval by one that need not contain an event.
   void look_at(std::optional<TimeSpec> from, std::optional<TimeSpec> to);
 
-  // Reads until the end, or until `stop` returns true; what was opened is then the PassEnd's.
-  // Errors: two recordings contain the same run; they contradict the alignment of their clocks; no
-  // event is in the interval. If recordings end early, the sinks have what came before, and
-  // PassEnd::status() says why.
+  // Reads until the end, or until `stop` returns true; the opened recordings then belong to the
+  // PassEnd. Errors: two recordings contain the same run; the recordings contradict the alignment
+  // of their clocks; no event is in the interval. If recordings end early, the sinks have what came
+  // before, and PassEnd::status() says why.
   [[nodiscard]] Result<PassEnd> run(std::vector<SpanSink*> sinks, const Progress& progress,
                                     const std::function<bool()>& stop = {}) &&;
 

@@ -1,4 +1,4 @@
-// Kinds of exits: Intel, AMD and ARM have names of their own for the same reason.
+// Kinds of exits: one name for reasons that Intel, AMD, ARM and RISC-V each name differently.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@ namespace trapline {
 
 struct ReasonKind {
   std::string_view name, meaning;
-  std::string_view reasons;  // the CPUs' names of the kind, "IO_INSTRUCTION, io"
+  std::string_view reasons;  // the CPUs' names of the kind's reasons: "IO_INSTRUCTION, io"
 };
 // Returns all kinds, in the order in which `trapline help exits` explains them.
 [[nodiscard]] std::span<const ReasonKind> reason_kinds();

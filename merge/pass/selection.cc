@@ -14,12 +14,12 @@ namespace {
 using Interval = std::pair<Timestamp, Timestamp>;
 
 enum class Whose : std::uint8_t {
-  kAll,    // nullopt if one source does not know its interval on the timeline
-  kKnown,  // only the sources that know it
+  kAll,    // all sources: nullopt if one does not know its interval on the timeline
+  kKnown,  // only the sources that know their interval on the timeline
 };
 
-// Returns whether range() covers only samples. The header of perf.data has only the samples' times,
-// although a fork before the first sample is an event, too.
+// Returns whether the source's range() covers only samples. The header of perf.data has only the
+// samples' times, although a fork before the first sample is an event, too.
 bool has_samples_times(const Source& source) { return source.info().kind == "perf.data"; }
 
 std::optional<Interval> interval_of(const Timeline& timeline, Whose whose) {

@@ -29,15 +29,16 @@ struct NamedTime {
 [[nodiscard]] Result<NamedTime> parse_named_time(std::string_view option, std::string_view text);
 
 // Checks an interval; call it before the timeline is read. Errors (kUsage): `from` is after `to`;
-// `from` is after the recording's end, or `to` before its beginning. They print the recording's
-// interval. If a source does not know its interval beforehand, only the order of two times of one
-// kind is checked.
+// `from` is after the recording's end, or `to` before its beginning. The Errors print the
+// recording's interval. If a source does not know its interval before it is read, only the order of
+// the two times is checked, and only if both or neither are relative.
 [[nodiscard]] Result<void> check_window(const Timeline& timeline, const NamedTime& from,
                                         const NamedTime& to);
 
 // Returns the Error for a timeline that was read and has no event in the window.
 [[nodiscard]] Error empty_window(const Timeline& timeline);
-// Returns the sentence for `trapline timeline`, whose options may have left out the events there.
+// Returns the sentence that `trapline timeline` prints if it shows no line: other options may have
+// left out the window's events.
 [[nodiscard]] std::string nothing_in_window(const Timeline& timeline);
 
 // Selects vCPUs. The names of VMs and vCPUs are known for certain only after the recording was
@@ -55,8 +56,8 @@ struct VcpuFilter {
                                    std::string_view none = "the recording has no vCPU") const;
 };
 
-// Selects exits: those that have all of these names, which are the keys of rows of --by, or
-// patterns of them (* and ? match). Empty names select all.
+// Selects the exits that have all of these names. A name is the key of a row of a report with --by,
+// or a pattern for keys (with * and ?). An empty name selects all exits.
 struct ExitFilter {
   std::string reason{}, detail{}, device{}, function{};
   [[nodiscard]] bool empty() const { return options().empty(); }
@@ -72,8 +73,8 @@ struct Selection {
   NamedTime from, to;  // events before and after are ignored
 };
 
-// Returns "--device rtcc: no exit has this device; there are rtc, vga", with near names first.
-// `nothing` replaces the names if there are none.
+// Returns "--device rtcc: no exit has this device; there are rtc, vga", with the names most like
+// `wanted` first. `nothing` replaces the names if there are none.
 [[nodiscard]] Error unknown_name(std::string_view option, std::string_view wanted,
                                  std::string_view fault, const std::set<std::string>& names,
                                  std::string_view nothing);

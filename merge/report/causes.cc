@@ -113,7 +113,7 @@ std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& a
       return "preempted-by-interrupt";
     if (culprit.kind == CulpritKind::kNotAllowed) return "not-allowed-to-run";
     if (culprit.kind == CulpritKind::kQuota) return "cpu-quota";
-    // A throttled vCPU may have waited for its quota rather than for that thread.
+    // A throttled vCPU may have waited for its quota rather than for the culprit's thread.
     if (culprit.kind != CulpritKind::kThread || around.throttled || around.recorder) return {};
     if (around.kernel != KernelThread::kNone) return id_of(around.kernel);
     return by_vcpu         ? "preempted-by-vcpu"

@@ -27,7 +27,7 @@ enum class KernelThread : std::uint8_t {
   kSoftirqs,        // ksoftirqd/0
   kRcuCallbacks,    // rcuc/0
   kInterrupt,       // irq/27-virtio
-  kOfCpu,           // migration/0, cpuhp/0, idle_inject/0, ...: of one CPU too
+  kOfCpu,           // migration/0, cpuhp/0, idle_inject/0, ...: others of one CPU
 };
 [[nodiscard]] KernelThread kernel_thread(std::string_view comm);
 

@@ -13,7 +13,7 @@
 
 namespace trapline {
 
-// The parts of a time, "kernel_ns" and so on, shown as shares of the time.
+// The parts of the time `whole`, "kernel_ns" and so on, which columns show as shares of it.
 struct PartsOf {
   Parts parts;
   std::uint64_t whole;
@@ -38,8 +38,8 @@ void add_part(TableOf<Row>& table, const States& known, std::size_t part, Column
     return Share{known_ns(known, part, of.parts, of.halts), of.whole};
   });
 }
-// `drop_order`: Column::drop_order of the first part. On a narrow terminal the last parts are
-// dropped first.
+// Adds a column for each part. `drop_order`: Column::drop_order of the first part. On a narrow
+// terminal the last parts are dropped first.
 template <typename Row, typename Get>
 void add_parts(TableOf<Row>& table, const States& known,
                const std::array<std::string_view, kParts>& titles, std::string_view whole,

@@ -122,7 +122,7 @@ std::uint64_t word_of(Dimension dimension, const ExitSpan& span, StackId stack,
   switch (dimension) {
     case Dimension::kReason:
       return packed(span.reason, span.source);
-    case Dimension::kDetail:  // there are as many addresses as the guest has pages
+    case Dimension::kDetail:  // page faults share a row: there are too many addresses
       return span.detail.kind == DetailKind::kPageFault ? 0 : span.detail.value;
     case Dimension::kDevice:
       return span.device;

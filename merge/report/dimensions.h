@@ -43,7 +43,7 @@ enum class Dimension : std::uint8_t {
 
 // Checks the dimensions of a report of calls. The Error names one that only exits have.
 [[nodiscard]] Result<void> check_dimensions_of_calls(const std::vector<Dimension>& dimensions);
-// Returns the name in --by.
+// Returns the dimension's name in --by.
 [[nodiscard]] std::string_view name_of(Dimension dimension);
 // Returns "reason, detail, ...": everything that parse_dimensions() accepts.
 [[nodiscard]] std::string dimension_names();
@@ -103,8 +103,8 @@ class ExitKeys {
   }
   // Returns the key of a call; see check_dimensions_of_calls().
   [[nodiscard]] const GroupKey& of(const FunctionCall& call, const GuestStacks& stacks);
-  // Returns the key that of() makes for the exits of `cell`, a key in the dimensions `all`, which
-  // contain ours; a VM is there as its vCPUs.
+  // Returns the key that of() makes for the exits of `cell`. `cell` is a key in the dimensions
+  // `all`, which contain these dimensions, with kVcpu in place of kVm.
   [[nodiscard]] GroupKey part_of(const GroupKey& cell, const std::vector<Dimension>& all) const;
   // Stands for the device of calls that accessed more than one.
   static constexpr std::uint64_t kSeveralDevices = ~std::uint64_t{0};
@@ -119,7 +119,7 @@ class ExitKeys {
 
   const std::vector<Dimension>& dimensions_;
   bool by_reason_, only_reason_;
-  GroupKey key_;  // the same words are set each time; the others stay 0
+  GroupKey key_;  // of() sets the same words each time; the others stay 0
 };
 
 }  // namespace trapline

@@ -65,7 +65,7 @@ struct FaultRow : VcpuId {
   PageFault::Why why{};  // in rows by cause
   std::string by{}, how{};
   std::uint64_t address = 0;  // in rows by region
-  std::string slot{};         // the same
+  std::string slot{};         // in rows by region
   std::uint64_t whole = 0;
 };
 
@@ -81,7 +81,8 @@ std::string_view lacking_event(FaultLack lack) {
   return kEvents[static_cast<std::size_t>(lack)];
 }
 
-// Adds the columns that all tables have. Text leaves out parts of the time that are always 0.
+// Adds the columns that all tables of --faults have. Text leaves out parts of the time that are
+// always 0.
 void add_figures(TableOf<FaultRow>& table, const ReportData& data) {
   using Row = FaultRow;
   enum DropOrder : std::uint8_t { kFirst = 1, kLarge, kMax, kReclaim, kParts };
@@ -231,7 +232,7 @@ class FaultTable : public TableSink {
   static constexpr std::size_t kMostRows = 4096, kMostRegions = 1u << 15, kTop = 10;
   static constexpr unsigned kRegionBits = 21;  // 2 MiB
   [[nodiscard]] std::vector<FaultRow> causes(const Naming& names) const {
-    std::map<std::string, FaultRow> merged;  // without what is missing, which is a note
+    std::map<std::string, FaultRow> merged;  // rows whose causes differ only in Why::lack
     for (const auto& [why, sum] : causes_) {
       const std::string name = names.text(why);
       FaultRow& row = merged[name];
@@ -272,7 +273,7 @@ class FaultTable : public TableSink {
     ThreadId thread{};  // a thread of the VM
     FaultSum sum;
   };
-  std::map<std::pair<ThreadId, std::uint64_t>, Region> regions_;  // by process
+  std::map<std::pair<ThreadId, std::uint64_t>, Region> regions_;  // by process and 2 MiB
   std::map<ThreadId, FaultSum> vcpus_;
   FaultSum all_, devices_;
 };

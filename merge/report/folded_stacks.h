@@ -1,5 +1,5 @@
 // Shows where the time went as stacks: guest functions with their own time, and below them the
-// causes of their exits. Tools turn two such files into a differential flame graph.
+// causes of their exits. Tools turn two files of such stacks into a differential flame graph.
 //
 //   main;draw                  the guest's time in draw itself
 //   main;draw;io;rtc           the time of exits with reason io that the rtc served
@@ -78,7 +78,7 @@ class FoldedStacks : public SpanSink {
  private:
   bool exits_ = false;
   ExitStacks causes_{std::size_t{1} << 16};
-  std::map<StackId, GuestTime> own_;  // GuestStacks limits their number
+  std::map<StackId, GuestTime> own_;  // GuestStacks limits the number of stacks
 };
 
 // A stack, with its mean time in the recordings of each side of a comparison: before and after.

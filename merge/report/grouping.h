@@ -28,7 +28,7 @@ template <typename Map>
   return map[map.size() < most || map.contains(key) ? key : other];
 }
 
-// --top: keeps the first `top` rows (0: all). Returns how many it removed.
+// Keeps the first `top` rows (0: all), as --top says. Returns how many rows it removed.
 template <typename Row>
 [[nodiscard]] std::size_t keep_first(std::vector<Row>& rows, std::size_t top) {
   if (top == 0 || rows.size() <= top) return 0;

@@ -54,13 +54,16 @@ enum GroupDropOrder : std::uint8_t {
   kNotKnown
 };
 
-// Returns whether the rows' shares are without waits for a CPU, which their totals have.
+// Returns whether the rows' shares are without waits for a CPU, although the rows' totals have
+// them.
 bool leaves_out_waits(const ReportData& report) {
   return report.overhead && report.knows(State::kPreempted);
 }
 
-// Sets the parts' drop_order: of the kernel's and QEMU's time, then of the others, the part with
-// the most time, halts aside, stays longest. Adds the column "other", the sum of the others.
+// Sets the drop_order of the parts' columns. Parts with little time are dropped first; then the
+// kernel's and QEMU's part stay longer than the others, and parts with more time, halts aside,
+// longer than those with less. Adds the column "other", the sum without the kernel's and QEMU's
+// part.
 void rank_parts(TableOf<GroupRow>& table, std::size_t first, const States& known,
                 std::span<const GroupRow> rows) {
   const auto is_own = [](std::size_t part) { return static_cast<Part>(part) <= Part::kUser; };
@@ -221,7 +224,7 @@ bool is_most(const GroupRow& row) {
 // Returns what most exits of the costliest rows were about.
 std::string largest_text(const ReportData& report) {
   constexpr std::size_t kMost = 3;
-  constexpr std::uint64_t kLeast = 20;  // a row's part of the exits' cost
+  constexpr std::uint64_t kLeast = 20;  // a row needs 1/kLeast of the exits' cost
   std::vector<const GroupRow*> rows;
   for (const GroupRow& row : report.rows)
     if (!row.halts && is_most(row) && row.cost_ns() >= report.total.cost_ns() / kLeast)

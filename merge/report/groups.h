@@ -21,15 +21,15 @@ namespace trapline {
 
 // The sums of exits, or of calls.
 struct ExitSums {
-  bool halts = false;                 // all of its exits are halts
-  Histogram total;                    // of exits that ended
-  Parts parts{};                      // of the same exits
+  bool halts = false;                 // all of the exits are halts
+  Histogram total;                    // durations of the exits that ended
+  Parts parts{};                      // parts of the exits that ended
   std::uint64_t cut = 0, open = 0;    // exits that did not end
-  std::uint64_t unended_cost_ns = 0;  // their cost as far as it was recorded
+  std::uint64_t unended_cost_ns = 0;  // cost of exits that did not end, as far as recorded
   // For calls: the part of their guest time that devices may have used.
   std::uint64_t devices_at_most_ns = 0;
-  std::uint64_t max_at_ns = 0;                   // when the longest began
-  [[nodiscard]] std::uint64_t cost_ns() const {  // of exits
+  std::uint64_t max_at_ns = 0;                   // when the longest exit began
+  [[nodiscard]] std::uint64_t cost_ns() const {  // for exits, not for calls
     return trapline::cost_ns(parts) + unended_cost_ns;
   }
   [[nodiscard]] std::uint64_t count() const { return total.count() + cut + open; }
@@ -81,7 +81,7 @@ class Subjects {
   struct Subject {
     std::string text;  // empty: no exit of the row had a subject
     std::uint64_t ns = 0;
-    bool at_least = false;  // some of its exits found no room here
+    bool at_least = false;  // `ns` may be too small: some exits found no room
   };
   // Returns the subject with the most time, for each row.
   [[nodiscard]] std::vector<Subject> of_rows(const std::vector<std::uint32_t>& row_of_group,
@@ -106,7 +106,7 @@ class Subjects {
   std::vector<Sum> sums_;
   FlatIndex index_;
   std::vector<std::uint32_t> last_;   // by group: the last subject, since it seldom changes
-  std::set<std::uint32_t> overflow_;  // groups
+  std::set<std::uint32_t> overflow_;  // groups with exits that found no room
 };
 
 }  // namespace trapline

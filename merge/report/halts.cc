@@ -60,7 +60,7 @@ Table halt_table(const ReportData& report, const Naming& names) {
 struct HaltCostRow : VcpuId {
   // Exits that ended, those of them that are halts, and the time in halts.
   std::uint64_t exits = 0, halt_exits = 0, halted_ns = 0;
-  std::uint64_t time_ns = 0;  // of the vCPU
+  std::uint64_t time_ns = 0;  // the vCPU's whole time
 
   // The cost of polling: an upper limit if halts_bounded is not 0; polling in the halts of
   // halts_unknown is not in it.
@@ -69,7 +69,7 @@ struct HaltCostRow : VcpuId {
   // Replays of the halts with other values of halt_poll_ns.
   std::uint64_t halts = 0;          // halts that were replayed
   std::uint64_t wakes_unknown = 0;  // sleeps that were not replayed
-  std::uint64_t late_ns = 0;        // of the replayed halts, as recorded
+  std::uint64_t late_ns = 0;        // late_ns of the replayed halts, as recorded
   bool halves = false, saw_shrinking = false;
   HaltReplays::Rows replay{};
 };
@@ -103,7 +103,7 @@ std::vector<HaltCostRow> halt_cost_rows(const Naming& names) {
 // The effect of another value of halt_poll_ns on a vCPU, or on all of them.
 struct ReplayRow {
   HaltReplays::Row setting{};
-  std::uint64_t late_ns = 0, time_ns = 0;  // of the vCPU, as recorded
+  std::uint64_t late_ns = 0, time_ns = 0;  // the vCPU's, as recorded
 };
 
 constexpr std::uint8_t kShareDropped = 1;

@@ -25,13 +25,13 @@ struct SourceRow {
 [[nodiscard]] std::vector<SourceRow> source_rows(const Timeline& timeline);
 [[nodiscard]] Table source_table(std::vector<SourceRow> rows);
 
-// Returns "command", "time_unit", "interval", "losses".
+// Returns the facts "command", "time_unit", "interval" and "losses".
 [[nodiscard]] Facts head_facts(std::string_view command, bool cycles, std::uint64_t begin_ns,
                                std::uint64_t end_ns, const LossCounts& losses);
 // Makes a report of the pass with its head and its sources.
 [[nodiscard]] Report begin_report(std::string_view command, const PassEnd& pass);
 
-// A counter. JSON has all; text only those that exceed what is expected.
+// A counter. JSON has all counters; text has only those that exceed `expected`.
 struct CounterRow {
   std::string_view key;
   std::optional<std::uint64_t> count;  // nullopt: not known

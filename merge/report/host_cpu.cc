@@ -62,19 +62,19 @@ struct HostThreadRow {
   std::uint64_t ns = 0, whole = 0, turns = 0;
   double cpus = 0;
   std::optional<std::uint64_t> interrupts_ns;
-  std::optional<std::uint64_t> counted_ns;  // by the kernel, of the whole recording
+  std::optional<std::uint64_t> counted_ns;  // by the kernel's count, for the whole recording
   Ranked woken_by, did;
-  std::optional<Line> line;  // the interrupt line that it set most often
+  std::optional<Line> line;  // the interrupt line that the thread set most often
 };
 struct HostVmRow {
   std::string vm, vm_name;
-  bool at_least = false;        // of some threads not all runs are known
+  bool at_least = false;        // not all runs of some threads are known
   bool irq_time_apart = false;  // the kernel counts the time of interrupts apart
-  bool has_others = true;       // which threads are its own besides its vCPUs' is known
-  bool is_all = true;           // no other VM ran without a row
+  bool has_others = true;       // the VM's threads besides its vCPUs are known
+  bool is_all = true;           // every VM that ran has a row
   std::uint64_t ns = 0;
   double cpus = 0;
-  // Interrupts that woke its threads while their CPU was idle.
+  // Interrupts of idle CPUs that woke the VM's threads: their number and time.
   std::optional<std::uint64_t> idle_wakes, idle_ns;
   std::vector<HostThreadRow> threads;
 };
@@ -196,7 +196,7 @@ std::string name_of(const HostThreadRow& row) {
 // Returns " Its main loop ran 250 times a second and set interrupt line 0 500 times a second,
 // without raising it."; empty if the main loop took little.
 std::string loop_sentence(const HostVmRow& row, const ReportData& data) {
-  constexpr std::uint64_t kLeastShare = 3;  // a third
+  constexpr std::uint64_t kLeastShare = 3;  // the main loop must have 1/kLeastShare of the time
   const auto loop = std::ranges::find(row.threads, HostRole::kMainLoop, &HostThreadRow::role);
   const std::uint64_t interval = data.end_ns - data.start_ns;
   if (loop == row.threads.end() || loop->ns < row.ns / kLeastShare || data.cycles) return {};
@@ -278,7 +278,7 @@ std::string text_of(const Ranked& ranked) {
 // largest difference first.
 std::vector<Paragraph> counted_sentences(const HostVmRow& vm) {
   constexpr std::size_t kMostShown = 3;
-  constexpr std::uint64_t kLeast = 100'000;  // ns
+  constexpr std::uint64_t kLeast = 100'000;  // ns; smaller differences are not shown
   std::vector<std::pair<std::uint64_t, std::string>> sentences;
   for (const HostThreadRow& row : vm.threads) {
     if (!row.counted_ns) continue;
@@ -380,7 +380,7 @@ std::string sentence_of(const std::vector<HostVmRow>& vms, const ReportData& dat
   const std::string took = fmt::format("{} VMs {}", vms.size(), took_text(all, data));
   if (all.at_least || vms[1].ns == most.ns) return took + '.';
   const std::string vm = vm_text(most.vm, most.vm_name);
-  if (most.ns * vms.size() < all.ns + all.ns / 2)  // nearly even
+  if (most.ns * vms.size() < all.ns + all.ns / 2)  // the VMs took nearly the same
     return fmt::format("{}; VM {} took most, {}.", took, vm, ns);
   return fmt::format("{}. VM {} took most, {}{}{}", took, vm, ns, roles_text(most),
                      loop_sentence(most, data));
@@ -567,8 +567,8 @@ class HostCpuTable : public TableSink {
     Counts<std::uint64_t> ioctls;
     std::uint64_t messages = 0;
     Counts<std::pair<CulpritKind, ThreadId>> woken_by;
-    std::vector<ReasonTimes> exits = {{}};  // the first is of no reason
-    std::size_t last = 0;                   // of the last exit
+    std::vector<ReasonTimes> exits = {{}};  // the first entry is of no reason
+    std::size_t last = 0;                   // index in `exits` of the last exit's reason
   };
   static constexpr std::size_t kReasons = 3;
   [[nodiscard]] std::vector<HostVmRow> rows(const ReportData& data, const Naming& names) const {

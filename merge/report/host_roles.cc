@@ -61,7 +61,7 @@ std::vector<HostThread> host_threads(const Naming& names,
   std::vector<HostThread> threads;
   for (const HostRuns::Entry& entry : runs) {
     if (entry.state.ran_ns == 0) continue;
-    // A program that the thread executed gave it another name.
+    // Takes the thread's last name, as a program that the thread executed gave it another one.
     std::string comm =
         printable(names.pipeline.threads().name_at(entry.thread, names.pipeline.end()));
     if (comm.empty()) comm = names.comm(entry.thread);

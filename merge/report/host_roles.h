@@ -1,5 +1,5 @@
 // Finds the threads that ran for each VM, and their roles: the report's table, top, its metrics and
-// diff sum them.
+// diff sum the threads' times.
 #pragma once
 
 #include <array>
@@ -36,16 +36,16 @@ inline constexpr std::array kRolesOfVm = {
 [[nodiscard]] constexpr bool is_by_name(HostRole role) {
   return role >= HostRole::kIoThread && role <= HostRole::kKernel;
 }
-// Returns the text as a key: "main_loop".
+// Returns the role's text as a key: "main_loop".
 [[nodiscard]] std::string key_of(HostRole role);
 
-// A thread that ran for a VM, up to a time.
+// A thread that ran for a VM, with its runs from HostRuns::threads().
 struct HostThread {
   const Vm* vm = nullptr;  // one of Naming::vms
   HostRole role = HostRole::kNotKnown;
   std::string comm;
   HostRuns::Entry runs;
-  bool lacks_runs = false;  // not all of its switches were recorded
+  bool lacks_runs = false;  // not all switches of the thread were recorded
 };
 // Returns those of `runs`, from HostRuns::threads(), that ran for the VMs of selected vCPUs; the
 // one that ran longest comes first.

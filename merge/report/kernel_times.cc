@@ -29,8 +29,8 @@ namespace {
 struct KernelRow {
   std::string reason, part;
   std::uint64_t ns = 0;
-  std::optional<std::uint64_t> total_ns;  // of a function: including its callees
-  std::uint64_t count = 0;                // pieces
+  std::optional<std::uint64_t> total_ns;  // time of a function including its callees
+  std::uint64_t count = 0;                // number of pieces
   std::uint64_t max_ns = 0;               // the longest piece
 };
 
@@ -45,7 +45,7 @@ class KernelTable : public TableSink {
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kExits | SpanClass::kKernelParts;
   }
-  // A function that calls itself counts once in its total.
+  // Adds the exit's kernel time to the rows. A function that calls itself counts once in its total.
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
     const KernelTracker& kernel = *pipeline.kernel();
     std::set<NameId> counted;
@@ -132,7 +132,7 @@ class KernelTable : public TableSink {
     std::ranges::stable_sort(rows, std::greater<>(), &KernelRow::ns);
     return rows;
   }
-  // Source and reason, and the part.
+  // Source and reason, and the kind and name of the kernel's work.
   using Key = std::tuple<std::uint16_t, ExitReason, KernelWork, NameId>;
   struct Sum {
     std::uint64_t ns = 0, count = 0, max_ns = 0, total_ns = 0;

@@ -41,8 +41,8 @@ void note_declarations(const Input& input, const Names& names, std::vector<std::
 // idles without a halt does so in its own time, and a halt that is not divided contains part of the
 // cost.
 [[nodiscard]] bool costs_at_least(const Naming& names);
-// Returns the words before the part of the busy time that exits cost, which has waits for a CPU in
-// it where these were not recorded.
+// Returns the words before the exits' share of the busy time, "exits cost ". They say so if waits
+// for a CPU are in that share because they were not recorded.
 [[nodiscard]] std::string_view exits_cost(const ExitModel& model, const Overhead& overhead,
                                           bool at_least);
 

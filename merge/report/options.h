@@ -87,7 +87,7 @@ inline constexpr std::array<std::string_view, 16> kSortNames{
 struct ReportOptions {
   std::vector<Dimension> by = {Dimension::kReason};
   std::string by_text = "reason";
-  bool by_default = false;  // nobody asked for it: a recording without exits has functions instead
+  bool by_default = false;  // nobody asked for `by`: without exits, functions replace it
   bool calls = false;       // calls of guest functions instead of exits: run_report() decides
   bool switches = false;    // the recording has sched_switch: run_report() decides
   SortBy sort = SortBy::kTotal;

@@ -89,7 +89,7 @@ bool matches_name(const PhaseSpec& spec, std::string_view name) {
 template <typename Whole>
 void add_away(TableOf<PhaseRow>& table, std::span<const PhaseRow> rows, const States& known,
               const std::string& of, Whole whole) {
-  constexpr std::uint8_t kDropped = 1 + kParts;  // where a terminal is narrow, before the parts
+  constexpr std::uint8_t kDropped = 1 + kParts;  // dropped before the parts' columns
   for (const State state : {State::kPaused, State::kOffline, State::kNotSeen}) {
     const auto i = static_cast<std::size_t>(state);
     const bool never =
@@ -233,7 +233,7 @@ std::vector<PhaseRow> PhaseTable::rows(const Pipeline& pipeline, std::uint64_t e
     row.start_ns = phase.begin.ns();
     row.ns = until - row.start_ns;
     for (const auto& [thread, away] : phase.away) {
-      if (!pipeline.exits().state(thread)) continue;  // it runs no vCPU
+      if (!pipeline.exits().state(thread)) continue;  // the thread runs no vCPU
       for (std::size_t state = 0; state < kStates; ++state) row.away[state] += away[state];
     }
     std::uint64_t whole = 0;

@@ -30,7 +30,7 @@ struct PhaseSpec {
   enum class Kind : std::uint8_t {
     kText,       // a line that the guest wrote to its console, or a line of trace_marker
     kFunction,   // an exit in that guest function, or a recorded call of it
-    kAddresses,  // an exit from these addresses
+    kAddresses,  // an exit whose rip is from `first` to `last`
   };
   std::string name, pattern;
   Kind kind = Kind::kText;
@@ -49,12 +49,12 @@ struct PhaseSpec {
 struct PhaseShare {
   std::string name, title;  // "rtc"; "init: device rtc"
   std::uint64_t exits = 0, ns = 0;
-  std::uint64_t whole = 0;  // of all functions
+  std::uint64_t whole = 0;  // time of all functions in the phase
 };
 
 struct PhaseSums {
   std::uint64_t exits = 0, guest_ns = 0;
-  Parts parts{};  // of the exits that began in the phase
+  Parts parts{};  // parts of the exits that began in the phase
 };
 
 struct PhaseRow : PhaseSums {
@@ -97,7 +97,7 @@ class PhaseTable : public TableSink {
   // Called for each event, after the pipeline has taken it. exit() comes after the exit's events.
   void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
-  // Called before the event that completed these times.
+  // Called before event() gets the event that completed these times.
   void states(std::span<const StateRun> runs, const Pipeline& pipeline) override;
 
   // Returns the phases in order of time; the last one lasts until `end_ns`.
@@ -114,7 +114,7 @@ class PhaseTable : public TableSink {
     const PhaseSpec* spec = nullptr;  // nullptr: the time before the first phase
     Timestamp begin;
     Sums devices, functions;
-    std::map<ThreadId, Away> away;  // of threads that may still turn out to run a vCPU
+    std::map<ThreadId, Away> away;  // by thread; some may turn out to run no vCPU
   };
   [[nodiscard]] Phase& phase_at(Timestamp at);
   // Begins the first possible phase whose pattern `matches`, if there is one.

@@ -22,7 +22,7 @@ namespace trapline {
 
 namespace {
 
-constexpr std::uint64_t kNoticed = 20;  // a time is told if it is one part of so many
+constexpr std::uint64_t kNoticed = 20;  // text mentions a time that is more than 1/kNoticed
 
 std::uint64_t time_in(const ReportData& report, State state) {
   std::uint64_t sum = 0;
@@ -68,7 +68,7 @@ std::string of_all_vcpus(const ReportData& report) {
   return text + " and the counters";
 }
 
-// Adds what was selected, and what is reported regardless.
+// Adds sentences on what was selected, and on the figures that ignore the selection.
 void add_selection(const ReportData& report, std::vector<Paragraph>& text) {
   if (!report.vcpu_filter.empty())
     text.push_back({.text = fmt::format("Only the vCPUs with {} are counted; {} are of all vCPUs.",
@@ -182,7 +182,7 @@ std::vector<CounterRow> counter_rows(const ReportData& report) {
   const ReportCounters& counters = report.counters;
   const ExitCounters& exits = counters.exits;
   const std::string_view exit = events::kvm_exit.name, entry = events::kvm_entry.name;
-  // At either edge of a recording, one exit of each vCPU is cut.
+  // At either edge of a recording, one exit of each vCPU is cut, which is no anomaly.
   const std::uint64_t edges = report.threads;
   std::vector<CounterRow> rows = {
       {"exits", exits.exits},
@@ -256,7 +256,7 @@ Report make_report(const ReportData& data, const RecordingWords& words) {
     if (std::ranges::find(data.missing, note) == data.missing.end())
       report.after.push_back(note_paragraph(note));
   if (report.after.size() == 1) report.after.clear();
-  // Another command cannot read the standard input again.
+  // Suggests no command for the standard input, which no other command can read again.
   if (std::ranges::find(data.sources, kStandardInput, &SourceRow::path) == data.sources.end())
     report.next = next_steps(data, words);
   return report;
@@ -524,7 +524,7 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
   std::vector<NextStep> steps;
   const std::string around =
       words.interval.empty() ? "" : " --around " + seconds_text(report.total.max_at_ns);
-  // A vCPU that is idle most of the time is asked about its halts: its exits cost little.
+  // If the vCPUs are idle most of the time, suggests the table of halts: their exits cost little.
   std::uint64_t time = 0;
   for (const VcpuRow& row : report.vcpus) time += row.totals.time_ns();
   const bool idle = report.knows(State::kPreempted) && time_in(report, State::kHalted) > time / 2;

@@ -25,7 +25,7 @@ struct RecordingWords {
 [[nodiscard]] std::vector<NextStep> next_steps(const ReportData& data, const RecordingWords& words);
 
 [[nodiscard]] std::vector<CounterRow> counter_rows(const ReportData& data);
-// Adds what was selected: "filter.vm": "web01", ….
+// Adds the facts about the selection: "filter.vm": "web01", ….
 void add_filter(Facts& head, const VcpuFilter& vcpus, const ExitFilter& exits);
 
 // Makes the report, which borrows `data`.

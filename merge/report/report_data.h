@@ -31,7 +31,7 @@ namespace trapline {
 
 // The vCPU that a row is about.
 struct VcpuId {
-  std::string vm, vm_name;  // the id of its VM, and the name given by its owner
+  std::string vm, vm_name;  // the id of the vCPU's VM, and the name given by its owner
   std::int32_t vcpu = kNoVcpu;
   ThreadId thread{};
   VcpuId() = default;
@@ -63,7 +63,7 @@ struct ReportCounters : LossCounts {
   ExitCounters exits;
   CallCounters calls;
   std::uint64_t damaged_events = 0, damaged_pages = 0, unread_events = 0;
-  std::uint64_t left_out_events = 0, left_out_pieces = 0;  // by the recorder, on purpose
+  std::uint64_t left_out_events = 0, left_out_pieces = 0;  // left out by the recorder on purpose
   std::uint64_t guest_records = 0;
   std::uint64_t requests_restarted = 0, requests_end_only = 0, requests_open = 0;
   std::uint64_t notifies_ambiguous = 0, interrupts_ambiguous = 0;
@@ -75,7 +75,7 @@ struct ReportCounters : LossCounts {
 // The kinds of rows that a report can have.
 enum class RowsOf : std::uint8_t {
   kExits,
-  kRequests,  // without parts
+  kRequests,  // requests; their rows have no parts
   kCalls,     // calls of guest functions, if there are no exits: Part::kUser is QEMU's devices
 };
 [[nodiscard]] constexpr std::string_view name_of(RowsOf rows) {
@@ -88,7 +88,7 @@ struct ReportData {
                                     kFaultKey = "page fault";
 
   std::vector<SourceRow> sources;
-  std::uint64_t start_ns = 0, end_ns = 0;  // of the first and the last event looked at
+  std::uint64_t start_ns = 0, end_ns = 0;  // times of the first and the last event looked at
   bool cycles = false;
   ExitModel model;
   std::vector<VcpuRow> vcpus;
@@ -109,7 +109,7 @@ struct ReportData {
   [[nodiscard]] bool knows(State state) const {
     return known_states()[static_cast<std::size_t>(state)];
   }
-  // Returns the time of all vCPUs, the whole of shares.
+  // Returns the time of all vCPUs, of which shares are taken.
   [[nodiscard]] std::uint64_t vcpu_time() const {
     std::uint64_t sum = 0;
     for (const VcpuRow& row : vcpus) sum += row.totals.time_ns();
@@ -117,15 +117,15 @@ struct ReportData {
   }
   bool is_window = false;                  // part of the recording was selected
   bool saw_nested = false;                 // ExitTracker::saw_nested()
-  bool saw_halts = false;                  // in the recording, up to the end of the window
+  bool saw_halts = false;                  // a vCPU halted, up to the end of the window
   bool costs_at_least = false;             // costs_at_least() of notes.h
   bool lacks_entries = false;              // ExitTracker::lacks_entries()
   std::optional<Timestamp> switches_from;  // ExitTracker::switches_from()
   bool waits_in_halts = false;             // ExitTracker::saw_waits_in_halts()
   std::vector<std::string> open;           // OpenExits::sentences()
-  std::uint32_t isa = 0;                   // of an exit: kIsaArm64, …
+  std::uint32_t isa = 0;                   // ExitReason::isa of an exit: kIsaArm64, …
   std::string host_cpu;     // a sentence: what CPU time of the host the VMs took; empty: not known
-  std::size_t threads = 0;  // of vCPUs in the recording, whichever were asked for
+  std::size_t threads = 0;  // number of vCPU threads in the recording, selected or not
   [[nodiscard]] std::uint64_t halted_ns() const {
     std::uint64_t sum = 0;
     for (const VcpuRow& row : vcpus)
@@ -137,7 +137,7 @@ struct ReportData {
   VcpuFilter vcpu_filter;
   ExitFilter exit_filter;
   std::uint64_t exits_in_rows = 0, all_exits = 0, all_cost_ns = 0;
-  std::set<std::string> reasons_taken;  // by --reason
+  std::set<std::string> reasons_taken;  // the reasons that --reason fits
   std::string by;
   RowsOf rows_of = RowsOf::kExits;
   // Returns whether the recording is a text without times: exits are counted and have no durations.
@@ -149,9 +149,10 @@ struct ReportData {
     return rows_of != RowsOf::kExits || (model.durations() && !lacks_entries);
   }
   std::vector<GroupRow> rows;      // rows of halts are last
-  std::size_t rows_left_out = 0;   // by --top
-  std::size_t halts_left_out = 0;  // how many of these are rows of halts
-  // Exits other than halts, those in left-out rows and all; then the halts in left-out rows.
+  std::size_t rows_left_out = 0;   // number of rows that --top left out
+  std::size_t halts_left_out = 0;  // how many rows of halts --top left out
+  // Sums of exits other than halts: in the rows that --top left out, and in all rows.
+  // left_out_halts: the halts in rows left out.
   ExitSums left_out, total, left_out_halts;
   // The row whose exits cost most, its cost, and the cost of all exits, halts included.
   std::string costliest;
@@ -176,20 +177,20 @@ struct ReportData {
     return overhead ? overhead->exit_ns : cost_ns;
   }
   std::vector<RequestPathRow> request_paths;  // for each row, if the rows are requests
-  std::vector<VhostRow> vhost;                // with requests
+  std::vector<VhostRow> vhost;                // set if the rows are requests
   std::vector<VmmEventRow> vmm_events;
   // With --irq: the recorded events of interrupts, "310 kvm_pic_set_irq, …", and missing ones that
   // would show more. Either may be empty.
   std::string irq_events, irq_events_missing;
   std::string faults_missing;       // with --faults, a note: the events that would show more causes
-  std::optional<WaitReport> waits;  // with --waits
+  std::optional<WaitReport> waits;  // set with --waits
   std::optional<WaitCounters> wait_counters;        // set if waits were followed
-  std::set<std::string, std::less<>> tables_asked;  // by option
+  std::set<std::string, std::less<>> tables_asked;  // the options of the selected tables
   std::vector<Table> tables;  // the selected tables, and those that come with --by
   ReportCounters counters;
   std::vector<std::string> notes;    // sentences a reader has to know
   std::string not_recorded;          // not_recorded_text()
-  std::vector<std::string> missing;  // of the sessions; input.h
+  std::vector<std::string> missing;  // Input::missing, and why a recording ended early
 };
 
 }  // namespace trapline

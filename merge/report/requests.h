@@ -22,15 +22,15 @@ struct RequestPathRow {
   std::string key;
   std::uint64_t requests = 0;
   Histogram from_notify;   // from the exit with the guest's notify to the beginning of the request
-  Histogram to_injection;  // from its end to the injection of the interrupt
+  Histogram to_injection;  // from the request's end to the injection of the interrupt
   Histogram whole;         // from the exit to the injection, for requests that have both
-  // Interrupts through KVM's eventfd; interrupts injected by the hardware.
+  // irqfd: interrupts through KVM's eventfd; posted: interrupts that the hardware injected.
   std::uint64_t irqfd = 0, posted = 0;
   // The parts of a request's time, from events of block devices. The four sum to the whole time.
-  Histogram to_block;        // from its beginning to the first bio
-  Histogram in_block_layer;  // to the first request of the disk's driver
-  Histogram in_disk;         // to the end of the last one
-  Histogram from_disk;       // to the end of the request
+  Histogram to_block;        // from the request's beginning to its first bio
+  Histogram in_block_layer;  // from the first bio to the first request of the disk's driver
+  Histogram in_disk;         // from the driver's first request to the end of its last one
+  Histogram from_disk;       // from the end of the driver's last request to the request's end
 };
 
 // A kernel thread that serves a device's queues, "vhost-PID": how often it was woken, with or
@@ -56,11 +56,11 @@ class RequestTable {
   static void add(const BlockTimes& block, const RequestSpan& request, RequestPathRow& path);
   static void report_vhost(ReportData& report, const Pipeline& pipeline);
 
-  std::vector<Row> rows_;  // by spec
+  std::vector<Row> rows_;  // by the index of the request's spec
 };
 
-// Returns the table of what comes before and after requests, and of the kernel threads that serve
-// them.
+// request_path_table() returns what comes before and after requests, vhost_table() the kernel
+// threads that serve requests.
 [[nodiscard]] Table request_path_table(const ReportData& report);
 [[nodiscard]] Table vhost_table(const ReportData& report);
 

@@ -51,7 +51,7 @@ std::vector<SpanSink*> Aggregator::sinks() {
 
 SpanClass Aggregator::selects() const {
   SpanClass selected = SpanClass::kLosses;
-  // A report of requests only needs no exits.
+  // A report of requests needs no exits.
   selected = selected | (options_.requests ? SpanClass::kRequests : SpanClass::kExits);
   if (options_.calls) selected = selected | SpanClass::kCalls;
   if (needs_waits_) selected = selected | SpanClass::kWaits;
@@ -227,7 +227,7 @@ bool counts_markers(const ReportOptions& options) {
          std::find(options.by.begin(), options.by.end(), Dimension::kVmmEvent) != options.by.end();
 }
 
-// Checks for options that need exits.
+// Returns an Error if the options of a report of calls need exits.
 Result<void> check_calls(const ReportOptions& options, const ExitFilter& asked_for) {
   const std::string exits = asked_for.text();
   std::vector<std::string_view> names;

@@ -20,8 +20,8 @@
 
 namespace trapline {
 
-// Returns a report's data as far as the pass alone has them: no rows, no tables. Sources' losses
-// are those of the whole recording, so a window has none.
+// Returns a report's data as far as the pass alone has them: no rows, no tables. A source only
+// knows the losses of its whole recording, so a window's data have no losses of the host's kernel.
 [[nodiscard]] ReportData data_of(const Naming& names);
 
 class Aggregator : public SpanSink {
@@ -29,7 +29,7 @@ class Aggregator : public SpanSink {
   // Borrows input and options. `tables` come from make_tables().
   Aggregator(const Input& input, const ReportOptions& options,
              std::vector<std::unique_ptr<TableSink>> tables = {});
-  // Returns all sinks of the pass.
+  // Returns the aggregator and its tables, as the sinks of the pass.
   [[nodiscard]] std::vector<SpanSink*> sinks();
 
   [[nodiscard]] SpanClass selects() const override;
@@ -55,7 +55,7 @@ class Aggregator : public SpanSink {
   ExitKeys keys_;
   bool needs_stack_, needs_waits_;
   Grouping<ExitGroup> groups_;
-  LossCounts lost_;  // in the window
+  LossCounts lost_;  // losses in the window
   Subjects subjects_;
   OpenExits open_;
   std::uint32_t isa_ = 0;

@@ -147,7 +147,7 @@ namespace {
 
 class SlowExits : public TableSink {
  public:
-  // Number of exits that are kept; of more, the slowest.
+  // Number of exits that are kept; of more exits, the slowest are kept.
   static constexpr std::size_t kMost = 20'000;
 
   // `top`: how many of the slowest to keep; 0: kMost.
@@ -163,7 +163,7 @@ class SlowExits : public TableSink {
   struct SlowExit {
     KeptExit span;
     NameId function;
-    std::uint64_t order;  // the order in which it ended
+    std::uint64_t order;  // the exit's number, in the order of the exits' ends
   };
   // Returns the rows in order of time.
   [[nodiscard]] std::vector<ExitRow> rows(const Naming& naming) const;

@@ -11,7 +11,7 @@
 
 namespace trapline {
 
-// An exit that outlives the call that a sink gets it in, without its intervals and handlers.
+// A copy of an exit for a sink that keeps it after the call, without intervals and handlers.
 struct KeptExit : ExitSpan {
   KeptExit() = default;
   // The pipeline must divide the waits (SpanClass::kWaits).
@@ -24,7 +24,7 @@ struct ExitRow {
   ExitSpan span;
   std::string vcpu, function, reason, detail, device, preempted_by, preempted;
 };
-// `function` is the guest's function; kNoName if not known.
+// Returns the exit in words. `function` is the guest's function; kNoName if not known.
 [[nodiscard]] ExitRow exit_row(const ExitSpan& span, NameId function, const Naming& naming,
                                const LargestCulprit& preempted = {});
 // Returns "io, port 0x71 read, rtc, in outb"; `accesses` comes after the detail.
@@ -44,7 +44,7 @@ class OpenExits {
   std::uint64_t all_ = 0;
 };
 
-// `vmm_events`: the recording has events of QEMU.
+// Returns a table with a row for each exit. `vmm_events`: the recording has events of QEMU.
 [[nodiscard]] TableOf<ExitRow> slow_exit_table(std::vector<ExitRow> rows, const States& known,
                                                bool vmm_events);
 // Adds the sentences of text: a line for each exit, and one with its parts.

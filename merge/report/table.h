@@ -3,8 +3,9 @@
 //
 //   std::vector<Row> ──> TableOf<Row>, a line for each column ──> Table ──> Report ──> render/
 //
-// A table owns its rows, or borrows them. Text and CSV make cells row by row as they print; JSON
-// is one value first (for ten thousand VMs 5 MB of text, which take 9 MiB more).
+// A table owns its rows, or borrows them. Text and CSV make cells row by row as they print; JSON is
+// built as one value before it is printed (for ten thousand VMs 5 MB of text, which take 9 MiB
+// more).
 #pragma once
 
 #include <cstddef>
@@ -28,11 +29,11 @@ enum class Unit : std::uint8_t {
   kWord,         // one of our own words, which CSV need not quote
   kCount,        // with thousands separated
   kDuration,     // in a unit that suits the value
-  kNanoseconds,  // the same, but in ns even if the recording's clock counts cycles
+  kNanoseconds,  // as kDuration, but in ns even if the recording's clock counts cycles
   kShare,        // a percentage
   kChange,       // for a Changed: "+12.3%", "new", "x12.3"
-  kThousandths,  // the same for a value times 1000
-  kSubject,      // the subject of a share, and the percentage; empty if that is less than 10
+  kThousandths,  // for a Changed, its value times 1000: "+12.3"
+  kSubject,      // the subject of a share and its time; empty if less than a tenth
 };
 
 // A time that is part of another time.
@@ -47,7 +48,7 @@ struct Share {
 struct Changed {
   double by = 0;
   bool proven = false;
-  bool vague = false;  // its interval spans more than ten times: text has no figure
+  bool vague = false;  // the interval of `by` spans more than a factor of ten: text shows "-"
 };
 struct Absent {};  // the row does not have this column: JSON omits it, and text omits its words
 // std::monostate, and a number that is not finite, mean not known: "-" in text, null in JSON, empty
@@ -90,7 +91,7 @@ template <typename T>
 // those that are the largest part of their row, or proven changes, with a star.
 enum class Highlight : std::uint8_t { kNever, kLargest, kLargestPart, kProven };
 
-// How text joins shares of one whole that it has no room for: where a kPart has none, the table's
+// How text joins shares of one whole that it has no room for: if a kPart has no room, the table's
 // kSum stands for all kParts and kSmallParts. A kSmallPart without room is just left out.
 enum class Joined : std::uint8_t { kNever, kPart, kSmallPart, kSum };
 
@@ -100,15 +101,15 @@ struct Column {
   std::string title{};  // title in text. Empty: text omits the column
   Unit unit = Unit::kCount;
   std::uint8_t block = 0;  // in text: a table may be printed in several blocks, one below the other
-  std::uint8_t drop_order = 0;  // 0: it always stays; a narrow terminal drops the highest first
+  std::uint8_t drop_order = 0;  // 0: the column stays; a narrow terminal drops the highest first
   Joined joined = Joined::kNever;
   bool csv = true, json = true;
   Highlight highlight = Highlight::kNever;
-  std::string whole{};  // of a share: "busy time"
+  std::string whole{};  // for a share, the name of its whole: "busy time"
   std::string above{};  // words above the title; of a share "of WHOLE" if empty
 };
-// Returns what stands above the column in a table of that title: "of busy time"; nothing where the
-// titles say it.
+// Returns the words above the column in a table of that title, "of busy time"; empty if a title
+// already has them.
 [[nodiscard]] inline std::string head_above(const Column& column, std::string_view title) {
   const bool is_said = column.title.find(column.whole) != column.title.npos ||
                        title.find(column.whole) != title.npos;
@@ -128,14 +129,14 @@ enum class LabelLook : std::uint8_t { kPlain, kStrong, kWarning };
 // When text has a sentence: always, with -v alone, or with -v and on a terminal.
 enum class Shown : std::uint8_t { kAlways, kVerbose, kLegend };
 
-// A sentence of the text. Without a text it is an empty line.
+// A sentence of the text. Without a text, the paragraph is an empty line.
 struct Paragraph {
   std::string text{};
   // Printed before the text, whose further lines are aligned with its first word.
   std::string label{};
   LabelLook look = LabelLook::kPlain;
   bool figures = false;   // durations and percentages stand out
-  bool verbatim = false;  // it keeps its lines, however wide the terminal is
+  bool verbatim = false;  // the text keeps its lines, however wide the terminal is
   std::string dropped{};  // printed only where the table's column with this key has no room
   Shown shown = Shown::kAlways;
 };
@@ -165,8 +166,8 @@ struct Table {
   // Returns the first column in text. Rows for which dim() is true are shown as less important.
   std::function<std::string(std::size_t row)> name{};
   std::function<bool(std::size_t row)> dim{};
-  // If --budget has no room for all rows, those with the greatest weight stay; without this
-  // function, the first ones.
+  // If --budget has no room for all rows, the rows with the greatest weight stay; without this
+  // function, the first rows.
   std::function<std::uint64_t(std::size_t row)> weight{};
   // Titles of the first column in each block of columns (Column::block) that text prints; empty:
   // text does not have the table.
@@ -203,7 +204,7 @@ class TableOf : public Table {
   TableOf(Table members, std::vector<Row>&& all, Name row_name)
       : TableOf(std::move(members), std::make_shared<const std::vector<Row>>(std::move(all)),
                 row_name) {}
-  // `value`: a member of the row, or a function of it.
+  // Adds a column. `value`: a member of the row, or a function of it.
   template <typename Get>
   void add(Column column, Get value) {
     columns.push_back({std::move(column), [all = all_, value](std::size_t row) {

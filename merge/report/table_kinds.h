@@ -46,7 +46,7 @@ struct TableKind {
   std::string_view argument{};  // the option's argument, "TIME"; empty: it is a flag
   std::string_view help{};
   bool of_exits = true;     // calls of guest functions have no such table
-  bool in_finding = false;  // its sink is there, asked for or not, where switches are recorded
+  bool in_finding = false;  // the sink runs, asked for or not, if switches are recorded
   InPage in_page = InPage::kIfRequested;
   // Makes the sink; an Error (kUsage) if the option's value is invalid.
   Result<std::unique_ptr<TableSink>> (*make)(const ReportOptions& options,
@@ -55,7 +55,7 @@ struct TableKind {
   std::string_view (*answers)(Part most) = [](Part) { return std::string_view(); };
 };
 
-// Each is defined in the table's file.
+// Each kind is defined in its table's file.
 extern const TableKind kSlowExitTable, kIrqTable, kHaltTables, kPhaseTable, kKernelTable,
     kWaitTables, kStealTable, kHostCpuTable, kFaultTable, kGuestFunctionTable;
 

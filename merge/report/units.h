@@ -8,8 +8,8 @@
 
 namespace trapline {
 
-// Formats three significant digits with a unit: "434 ns", "12.3 µs", "1.85 s"; more digits if it
-// exceeds 999 s; "-" if it is not known.
+// Formats a duration in three significant digits with a unit: "434 ns", "12.3 µs", "1.85 s"; in
+// more digits if the duration exceeds 999 s. Returns "-" for nullopt.
 [[nodiscard]] std::string duration_text(std::optional<std::uint64_t> value, bool cycles);
 [[nodiscard]] std::string grouped(std::uint64_t value);
 // Returns "12.3%"; "<0.1%" for a share that would be shown as none; "-" if `whole` is 0 or the

@@ -133,7 +133,7 @@ namespace {
 
 constexpr std::size_t kMostShown = 16;
 
-// `rows` are the report's rows, or those of them that text shows.
+// Returns the table of `rows`, which are the report's rows, or those of them that text shows.
 TableOf<VcpuRow> table_of(std::span<const VcpuRow> rows, const ReportData& report) {
   const bool calls = report.rows_of == RowsOf::kCalls, with_vm = shows_vms(report);
   TableOf<VcpuRow> table({}, rows, [with_vm](const VcpuRow& row) {

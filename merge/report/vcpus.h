@@ -31,13 +31,15 @@ void add_vcpu(TableOf<Row>& table, bool has_tid) {
   });
 }
 
-// Returns the rate in the time in which the vCPU's exits were seen; nullopt if that is not known.
+// Returns the vCPU's rate of exits in the time in which its exits were seen; nullopt if that time
+// is not known.
 [[nodiscard]] std::optional<std::uint64_t> exits_per_second(const VcpuRow& row,
                                                             const ReportData& report);
 // Returns the sum of all vCPUs' rates; nullopt if one ended before another began.
 [[nodiscard]] std::optional<std::uint64_t> exits_per_second_together(const ReportData& report);
 
-// Borrows the report's rows. Text shows the busiest of many, and a row that sums up all.
+// Returns the table of vCPUs, which borrows the report's rows. Of many vCPUs, text shows the
+// busiest; and a row that sums up all.
 [[nodiscard]] Table vcpu_table(const ReportData& report);
 // Adds a column for each state, with its share of the vCPU's time, or of `interval` if the rows are
 // of calls.

@@ -86,7 +86,8 @@ WaitRows CulpritSums::rows(const Naming& names) const {
 
 namespace {
 
-// `is_known`: the recorded events show this kind of wait. `whole`: names what shares are of.
+// Returns a table of waits by culprit. `is_known`: the recorded events show this kind of wait.
+// `whole`: names what shares are of.
 TableOf<WaitRow> wait_table(WaitRows waits, bool is_known, std::string whole) {
   using Row = WaitRow;
   enum DropOrder : std::uint8_t { kShare = 1, kTimes, kMax };

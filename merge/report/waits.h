@@ -21,7 +21,7 @@ struct WaitRow {
   CulpritKind kind = CulpritKind::kUnknown;
   std::int32_t tid = -1;      // -1: not a thread
   std::int32_t process = -1;  // -1: not known
-  std::string vm;             // the VM that it belongs to; empty: none, or not known
+  std::string vm;             // the VM of the thread; empty: none, or not known
   std::string vm_name;        // the VM's name, given by its owner; empty: none
   std::uint64_t ns = 0;
   std::uint64_t count = 0;   // number of pieces of waits
@@ -32,7 +32,7 @@ struct WaitRow {
 struct WaitRows {
   std::uint64_t total_ns = 0;
   std::vector<WaitRow> rows;      // the largest first
-  std::size_t rows_left_out = 0;  // by --top
+  std::size_t rows_left_out = 0;  // number of rows that --top left out
 
   // Keeps the `top` largest rows; 0: all.
   void keep(std::size_t top) { rows_left_out = keep_first(rows, top); }
@@ -89,7 +89,7 @@ class WaitSums {
 
 struct ReportData;
 // Returns the tables of --waits: preempted, blocked and halted, each with at most `top` rows (0:
-// all). Text has a sentence where there are none.
+// all). Text has a sentence if there are no rows.
 [[nodiscard]] std::vector<Table> wait_tables(const WaitReport& waits, const ReportData& report,
                                              std::size_t top);
 

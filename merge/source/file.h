@@ -26,7 +26,8 @@ class File {
   // Opens a file. Errors name it: missing, not readable, not a regular file, empty.
   [[nodiscard]] static Result<File> open(std::string path);
 
-  // A part of a composed file: the `size` bytes at its offset `at` are `bytes` or come from `file`.
+  // A part of a composed file: `size` bytes at the composed file's offset `at`. The bytes are in
+  // `bytes` or come from `file`.
   struct Piece {
     std::uint64_t at = 0;
     std::uint64_t size = 0;

@@ -18,7 +18,7 @@ bool take_vcpu(std::string_view& text, std::int32_t& vcpu) {
   return take(text, " cpu") && take_number(text, vcpu) && vcpu >= 0;
 }
 
-// Removes the fields " KEY=VALUE" before the address: takes the task and skips those of later
+// Removes the fields " KEY=VALUE" before the address: takes the task and skips fields of later
 // versions.
 bool take_fields(std::string_view& text, MarkerCall& call) {
   while (text.starts_with(' ') && !text.starts_with(" 0x")) {

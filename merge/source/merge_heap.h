@@ -56,7 +56,8 @@ class MergeHeap {
     play(leaf, kFree);
     return lane;
   }
-  // Does push() and pop() in one pass; the heap must not be empty and the item not before its top.
+  // Does push() and pop() in one pass. The heap must not be empty, and the item must not come
+  // before the top.
   std::size_t exchange(std::size_t lane, std::uint64_t time) {
     const std::size_t taken = top_.lane;
     if (lane >= lanes_) [[unlikely]]

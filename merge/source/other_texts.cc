@@ -10,7 +10,7 @@ namespace trapline {
 namespace {
 
 struct Archive {
-  std::string_view magic, name, command;  // {}: the file
+  std::string_view magic, name, command;  // {} in `command` stands for the file's name
 };
 constexpr Archive kArchives[] = {
     {"\xfd\x37zXZ", "compressed by xz", "xz -dc {} | trapline report -"},

@@ -57,7 +57,7 @@ class ProgramsEvents : public Source {
     std::uint64_t at = 0;
     std::int32_t thread = 0;
     std::string text;
-    std::uint64_t dropped = 0;  // this item replaces so many dropped events
+    std::uint64_t dropped = 0;  // the number of dropped events that this item stands for; 0: none
     std::uint64_t number = 0;   // keeps the order in the file for equal times
   };
   explicit ProgramsEvents(std::size_t most) : most_(most) {}

@@ -78,13 +78,13 @@ struct SourceCounters : LossCounts {
   std::uint64_t lost_unplaced = 0;
   // Events that the recorder left out on purpose (--snapshot-on); the losses above do not include
   // them.
-  std::uint64_t left_out_events = 0;  // those that were counted
-  std::uint64_t left_out_pieces = 0;
-  Timestamp first, last;             // of the first and the last event
-  std::uint64_t damaged_events = 0;  // shorter than their format says
-  std::uint64_t damaged_pages = 0;   // skipped, each a loss; known at the end
-  std::uint64_t unread_events = 0;   // of types whose format could not be read
-  bool counts_losses = false;        // the recording has counters of lost events
+  std::uint64_t left_out_events = 0;  // as far as the recorder counted them
+  std::uint64_t left_out_pieces = 0;  // intervals in which events were left out
+  Timestamp first, last;              // of the first and the last event
+  std::uint64_t damaged_events = 0;   // shorter than their format says
+  std::uint64_t damaged_pages = 0;    // skipped, each a loss; known at the end
+  std::uint64_t unread_events = 0;    // of types whose format could not be read
+  bool counts_losses = false;         // the recording has counters of lost events
 
   void add_event(Timestamp at) {
     if (events++ == 0) first = at;
@@ -142,7 +142,7 @@ class Source {
   }
   // Returns the name of the program or library that reads the file, for --verbose.
   [[nodiscard]] virtual std::string reader() const { return "trapline"; }
-  // Returns facts about the recording, for `info`: {"host", "Linux …"}, …
+  // Returns facts about the recording, for `trapline info`: {"host", "Linux …"}, …
   [[nodiscard]] virtual std::vector<std::pair<std::string, std::string>> facts() const {
     return {};
   }
@@ -209,7 +209,7 @@ class ForwardingSource : public Source {
   }
 
  protected:
-  // Returns another source wrapped as this one is, before it is read.
+  // Wraps `source`, which has not been read yet, in the way in which this object wraps source_.
   [[nodiscard]] virtual std::unique_ptr<Source> around(std::unique_ptr<Source> source) const = 0;
 
   std::unique_ptr<Source> source_;

@@ -101,7 +101,7 @@ Result<UniqueFd> open_readable(const std::string& path) {
   if (standard && ::isatty(STDIN_FILENO) == 1)
     return fail(ErrorKind::kUsage, "-: the standard input is a terminal; {}", kPipeInto);
   if (auto ends = check_ends(path, *file); !ends) return tl::unexpected(std::move(ends).error());
-  // Reads wait for the writers that exist.
+  // Clears O_NONBLOCK, so that reading a FIFO waits for its writers.
   if (!standard) (void)::fcntl(file->get(), F_SETFL, 0);
   auto made = copy_of(path, *file);
   if (!made) return made;

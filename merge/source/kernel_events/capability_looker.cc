@@ -64,7 +64,8 @@ void CapabilityLooker::look(const RecordedEvent& recorded) {
   const auto* entry = std::get_if<KvmEntry>(&event.payload);
   const auto* load = std::get_if<KvmStateLoad>(&event.payload);
   if (entry != nullptr && entry->vcpu == kNoVcpu) entered_.insert(event.thread);
-  // QEMU's main thread loads vCPUs' timers too, when it makes them.
+  // QEMU's main thread loads the timers of vCPUs too, when it creates the vCPUs. So a load shows
+  // the vCPU only of a thread that has entered the guest.
   const bool loads = load != nullptr && entered_.contains(event.thread);
   const std::int32_t vcpu = entry != nullptr ? entry->vcpu : loads ? load->vcpu : kNoVcpu;
   if (vcpu != kNoVcpu) found_.vcpus[event.thread] = vcpu;

@@ -28,14 +28,15 @@ class CapabilityLooker {
   explicit CapabilityLooker(const Formats& formats);
   void look(const RecordedEvent& event);
   [[nodiscard]] const Capabilities& found() const { return found_; }
-  // Returns whether no event with these formats could add a capability, except to found().vcpus.
+  // Returns whether all capabilities that the recording's formats can show were found. Later events
+  // can only add to found().vcpus.
   [[nodiscard]] bool is_complete() const;
 
  private:
   const Formats& formats_;
   std::vector<Witness> by_type_;
   Capabilities found_;
-  std::set<ThreadId> entered_;  // threads with a kvm_entry that tells no vCPU
+  std::set<ThreadId> entered_;  // threads with a kvm_entry that has no vCPU number
 };
 
 // Returns the capabilities that the recording's formats allow, without looking at events.

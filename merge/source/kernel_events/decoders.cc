@@ -43,8 +43,8 @@ void riscv_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
   if (fault && address != 0) exit.fault_address = address << 2 | (value & 3);
   out = exit;
 }
-// Not inlined, nor the functions below: otherwise decode_fields() would save their registers for
-// each event.
+// kvm_exit() and the functions below are not inlined: otherwise decode_fields() would save their
+// registers for each event.
 [[gnu::noinline]] void kvm_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
   KvmExit exit{};
   exit.rip = s.get(e, 1);
@@ -79,7 +79,8 @@ void riscv_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
   const auto destination = static_cast<std::int32_t>((s.get(e, 0) >> 12) & 0xff);
   out = KvmIrq{IrqStep::kMsi, true, 0, u32(s, e, 1) & 0xff, destination};
 }
-// A binary record has the low half of the ICR; a text has what the kernel prints of it.
+// Decodes either form of the event: a binary record has icr_low, the low half of the APIC's ICR; a
+// text has dest_mode and shorthand, which the kernel prints instead.
 [[gnu::noinline]] void kvm_apic_ipi(const Schema& s, const RecordedEvent& e, Payload& out) {
   constexpr unsigned kLogicalAt = 11, kShorthandAt = 18;
   constexpr std::uint64_t kNoShorthand = 0, kAll = 2;
@@ -108,7 +109,8 @@ void riscv_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
                kNoVector, kNoVcpu};
 }
 [[gnu::noinline]] void sched_switch(const Schema& s, const RecordedEvent& e, Payload& out) {
-  // The low eight bits are the states of a sleeping thread; the bit above means "preempted" (R+).
+  // The low eight bits of prev_state are 0 if the thread can run; the bit above them means
+  // "preempted" (R+).
   constexpr std::uint64_t kSleeping = 0xff, kStopped = 0x4 | 0x8, kDead = 0x10 | 0x20;
   constexpr std::int32_t kFirstFairPriority = 100;  // MAX_RT_PRIO
   using Left = SchedSwitch::Left;

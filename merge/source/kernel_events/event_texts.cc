@@ -10,11 +10,11 @@ namespace trapline::kernel_events {
 namespace {
 
 constexpr std::uint64_t kMostAhead = 64;
-constexpr std::size_t kMostFollowing = 256;  // at most kMostAhead of these are printed ahead
+constexpr std::size_t kMostFollowing = 256;  // events considered for printing ahead
 constexpr unsigned kKnownBits = 12;
-constexpr std::size_t kLongestText = 16 * 1024;     // of one event, as the worker sends it
-constexpr std::uint64_t kWorkerEvents = 1'000'000;  // then a fresh one: its time is limited
-constexpr unsigned kMostFailures = 4;               // types of events
+constexpr std::size_t kLongestText = 16 * 1024;     // bytes of one event's text from the worker
+constexpr std::uint64_t kWorkerEvents = 1'000'000;  // for one worker, since its time is limited
+constexpr unsigned kMostFailures = 4;  // event types that may fail before printing is given up
 
 }  // namespace
 
@@ -133,8 +133,8 @@ Result<std::vector<EventDescription>> EventTexts::ask_formats(std::span<Type* co
     if (done) done = send_formats(types.subspan(first), described);
     if (done || described.size() == types.size()) continue;
     if (done.error().kind == ErrorKind::kRuntime) return tl::unexpected(std::move(done).error());
-    // A worker that ended over a format that was not its first may have been harmed by one before;
-    // the format is then sent to a new worker.
+    // If a worker ended over a format that was not its first, an earlier format may have harmed the
+    // worker, so this format is sent to a new one.
     const bool ended = worker_->pid() < 0 && !worker_->timed_out();
     if (ended && (described.size() != first || !fresh)) continue;
     failed(*types[described.size()], std::move(done).error(), "reading the format of");
@@ -182,7 +182,8 @@ std::string EventTexts::text(std::uint16_t type, std::span<const std::byte> raw,
   return known.text;
 }
 
-// Returns the slot for the text of an event with these bytes. It may have another event's text.
+// Returns the slot for the text of an event with these bytes. The slot may still hold the text of
+// another event.
 EventTexts::PrintedText& EventTexts::known_of(std::string_view event) {
   if (known_.empty()) known_.resize(std::size_t{1} << kKnownBits);
   return known_[std::hash<std::string_view>{}(event) >> (64 - kKnownBits)];
@@ -240,7 +241,7 @@ MessageWriter EventTexts::request_for(std::span<Type* const> types) const {
   return formats;
 }
 
-// Appends what each format says, up to a failure.
+// Sends the formats to the worker, and appends its description of each, up to the first failure.
 Result<void> EventTexts::send_formats(std::span<Type* const> types,
                                       std::vector<EventDescription>& described) {
   if (types.empty()) return {};
@@ -265,7 +266,7 @@ Result<void> EventTexts::print(std::vector<Wanted> wanted, std::uint32_t cpu,
   MessageWriter events;
   for (const Wanted& one : wanted) {
     PrintedText& known = known_of(one.event);
-    if (known.due) continue;  // the slot is that of an event before this one, which is needed first
+    if (known.due) continue;  // the slot waits for the text of an event before this one
     events.number(cpu);
     events.text(one.event);
     known.event = one.event;
@@ -279,7 +280,7 @@ Result<void> EventTexts::print(std::vector<Wanted> wanted, std::uint32_t cpu,
     if (!std::exchange(one.type->sent, true)) unsent.push_back(one.type);
   std::vector<EventDescription> known_before;
   if (auto sent = send_formats(unsent, known_before); !sent) return sent;
-  // libtraceevent takes each of these sections only once.
+  // libtraceevent takes the printk strings only once, and kallsyms only once.
   const auto section = [this](MessageKind kind, std::string_view text) -> Result<void> {
     constexpr std::size_t kMost = kLargestMessage - sizeof(std::uint32_t);
     MessageWriter message;
@@ -318,8 +319,8 @@ Result<void> EventTexts::receive_up_to(const PrintedText* last) {
   return {};
 }
 
-// Forgets the events whose texts are due, since they cannot be received any more; from now on,
-// events of their types are sent alone. Returns how many they were.
+// Forgets the events whose texts are due, since the texts cannot be received any more; from now on,
+// events of their types are sent alone. Returns the number of forgotten events.
 std::size_t EventTexts::forget_due() {
   for (const auto& [type, slot] : due_) {
     type->alone = true;
@@ -330,7 +331,7 @@ std::size_t EventTexts::forget_due() {
 
 void EventTexts::failed(Type& type, Error error, std::string_view doing) {
   type.refused = true;
-  // If the worker cannot be started or times out on an event, it is not tried again.
+  // If the worker cannot be started or times out on an event, no worker is tried again.
   const bool printing = type.size.has_value();
   failures_ = !worker_ || (printing && worker_->timed_out()) ? kMostFailures : failures_ + 1;
   if (!status_) return;

@@ -1,6 +1,6 @@
-// The formats of a recording's events, as libtraceevent reads them, and the events' texts, as it
-// prints them, in a worker process. The worker gets only the formats and the events' bytes; it is
-// started for the first of these. Its answers are checked as the file would be.
+// Gets the formats of a recording's events and the events' texts from libtraceevent, which runs in
+// a worker process. The worker is started for the first request and gets bytes of the recording,
+// never a file. The worker's answers are checked like a file's content.
 //
 // A text costs a round trip to the worker, so later events on the same page, of types that were
 // requested before, are printed in the same trip. The worker sends a few texts at a time and prints
@@ -33,23 +33,23 @@ struct EventFormat;
 
 struct FormatField {
   std::string name;
-  std::uint32_t offset = 0, size = 0;  // they end within 64 KiB
+  std::uint32_t offset = 0, size = 0;  // bytes; the field ends within 64 KiB
   bool array = false;  // its length is fixed, or given by the event's end or by a word of the event
 };
 
 // The names that a recording has for numbers.
 using SymbolNames = std::map<std::uint32_t, std::string>;
 struct SymbolTableOfField {
-  std::string field;  // the first field of the expression that has names
+  std::string field;  // the first field of the expression whose values have names
   SymbolNames names;  // printable
 };
 
 // The fields and names that an event's format declares, as in events/SYSTEM/NAME/format.
 struct EventDescription {
-  std::vector<FormatField> fields;          // the common ones first; none: it cannot be read
+  std::vector<FormatField> fields;          // common fields first; empty: the format is unreadable
   std::uint32_t size = 0;                   // end of the last field
   bool print_read = true;                   // libtraceevent understands the print format
-  std::vector<SymbolTableOfField> symbols;  // __print_symbolic's, in the order of the text
+  std::vector<SymbolTableOfField> symbols;  // of __print_symbolic, in the print format's order
 
   // Checks a worker's answer about the format of `type`; nullopt if it cannot be right.
   [[nodiscard]] static std::optional<EventDescription> parse(std::uint16_t type,
@@ -66,7 +66,7 @@ struct EventDescription {
 
 class EventTexts {
  public:
-  // Appends at most `most` events of the same CPU that follow the requested one.
+  // Appends at most `most` events that follow, on the same CPU, the event whose text is requested.
   using Following = std::function<void(std::size_t most, std::vector<RecordedEvent>&)>;
   // Returns the recorded kernel's symbols, as in /proc/kallsyms.
   using Kallsyms = std::function<std::string()>;
@@ -75,9 +75,9 @@ class EventTexts {
   EventTexts(std::string recording, const FormatTexts& formats);
   ~EventTexts();
 
-  // Returns what the formats of these types, which the recording has, say. A format on which the
-  // worker fails, even alone, or that cannot be read has no fields, and is an Error of status();
-  // kRuntime without a worker.
+  // Describes the formats of these types, which must be types of the recording. If a format cannot
+  // be read, or the worker fails on it even alone, its description has no fields, and status() is
+  // an Error. The result is an Error (kRuntime) if no worker can be started.
   [[nodiscard]] Result<std::vector<EventDescription>> describe(
       std::span<const std::uint16_t> types);
   // Returns the printable text of an event; "[cut off]" if the event is shorter than its fields,
@@ -98,10 +98,10 @@ class EventTexts {
     bool refused = false;  // the worker failed on it
   };
   struct PrintedText {
-    std::string event;  // its bytes
+    std::string event;  // the event's bytes
     std::uint32_t cpu = 0;
     bool due = false;    // the worker has the event, and has not sent the text yet
-    bool ahead = false;  // it was printed before it was asked for, and was not asked for since
+    bool ahead = false;  // the text was printed ahead, and nobody has asked for it so far
     std::string text;
     [[nodiscard]] bool is(std::string_view requested, std::uint32_t of_cpu) const {
       return cpu == of_cpu && event == requested;
@@ -109,7 +109,7 @@ class EventTexts {
   };
   struct Wanted {
     Type* type;
-    std::string_view event;  // its bytes
+    std::string_view event;  // the event's bytes
   };
 
   void look_at_formats();
@@ -133,19 +133,20 @@ class EventTexts {
   bool looked_ = false;
   std::unordered_map<std::uint32_t, Type> types_;
   std::unique_ptr<Worker> worker_;
-  std::uint64_t printed_ = 0;  // by the present worker
-  // Texts of events of requested types need these sections of the recording; the present worker has
-  // them.
+  std::uint64_t printed_ = 0;  // events that the present worker got to print
+  // `wants_`: texts of requested types need this section of the recording. `has_`: the present
+  // worker has the section.
   bool wants_printk_ = false, has_printk_ = false;
   bool wants_kallsyms_ = false, has_kallsyms_ = false;
-  // Printed texts, each in the slot of its event's bytes; the next text of that slot replaces it.
-  // Many events of a recording are equal but for their times, which the bytes do not include.
+  // Printed texts. A hash of an event's bytes selects the slot of its text; the next text in that
+  // slot replaces it. Many events of a recording differ only in their times, which are not part of
+  // the bytes.
   std::vector<PrintedText> known_;
-  // The events whose texts are due, in the order in which the worker prints them.
+  // The events whose texts are due: the worker has them and will print them in this order.
   std::deque<std::pair<Type*, PrintedText*>> due_;
   std::vector<RecordedEvent> after_;
   std::uint64_t ahead_ = 0;  // events that were printed before they were asked for
-  std::uint64_t hits_ = 0;   // of those, asked for since
+  std::uint64_t hits_ = 0;   // the events of ahead_ that were asked for since
   unsigned failures_ = 0;
   Result<void> status_;
 };

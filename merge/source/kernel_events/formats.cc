@@ -74,7 +74,7 @@ Result<Formats> Formats::parse(std::string name, FormatTexts texts) {
   formats.texts_ = std::make_shared<const FormatTexts>(std::move(texts));
   formats.order_ = formats.texts_->order;
   formats.printing_ = std::make_shared<EventTexts>(std::move(name), *formats.texts_);
-  std::map<std::uint16_t, const KernelEvent*> by_type;  // of two formats of one type, the last
+  std::map<std::uint16_t, const KernelEvent*> by_type;  // the last of a type's formats counts
   for (const EventFormat& format : formats.texts_->formats) {
     const auto id = format_id(format.text);
     if (!id) continue;

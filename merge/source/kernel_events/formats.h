@@ -54,7 +54,7 @@ struct alignas(64) Schema {  // one cache line each
 
   Decoder decoder = Decoder::kNone;  // kNone: the type is not decoded
   std::uint8_t kind_of_payload = 0;
-  EventClass events = EventClass::kOthers;  // the purpose it is read for
+  EventClass events = EventClass::kOthers;  // the purpose that the type is read for
   std::uint32_t min_size = 0;               // a shorter event is damaged
   std::endian order = std::endian::little;  // byte order of its numbers
   std::array<Field, kMostFields> fields{};
@@ -99,8 +99,8 @@ struct ReasonNames {
 
 class Formats {
  public:
-  // `name` is the recording's name for messages. Error: there is no worker. What it cannot read is
-  // an Error of texts().status().
+  // `name` is the recording's name for messages. Error: no worker can be started. If a format
+  // cannot be read, only texts().status() is an Error.
   [[nodiscard]] static Result<Formats> parse(std::string name, FormatTexts texts);
 
   // Returns the schemas, indexed by common_type; types beyond their number are not decoded.
@@ -137,12 +137,13 @@ class Formats {
   [[nodiscard]] const ReasonNames& reasons() const { return reasons_; }
   // Returns a name such as "kvm:kvm_exit"; empty if the recording has no such type.
   [[nodiscard]] std::string_view name(std::uint16_t type) const;
-  // Returns whether events of the type would be decoded, or might be, but it has no format that can
-  // be read.
+  // Returns whether events of the type would be decoded, or might be, if the type had a format that
+  // can be read.
   [[nodiscard]] bool is_unread(std::uint16_t type) const {
     return name(type).empty() || std::ranges::find(unread_, type) != unread_.end();
   }
-  // Returns whether these are exits whose print format, which names the reasons, cannot be read.
+  // Returns whether events of the type are exits whose print format, which has the names of the
+  // reasons, cannot be read.
   [[nodiscard]] bool is_nameless(std::uint16_t type) const {
     return std::ranges::find(nameless_, type) != nameless_.end();
   }
@@ -167,7 +168,7 @@ class Formats {
   std::vector<std::string> names_;  // by type
   std::vector<std::uint16_t> unread_, nameless_;
   std::map<std::int32_t, std::string> comms_;
-  // Copies share these, and so one worker.
+  // Copies of this object share texts_ and printing_, and so one worker.
   std::shared_ptr<const FormatTexts> texts_;
   std::shared_ptr<EventTexts> printing_;  // reads texts_
 };

@@ -25,7 +25,7 @@ class KernelEventSource : public Source {
   [[nodiscard]] const ReasonNames& reasons() const { return formats_.reasons(); }
   [[nodiscard]] Capabilities capabilities() const override { return capabilities_; }
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override;
-  // Returns what could not be read of the formats.
+  // Returns a fact for each event type whose format or print format could not be read.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
 
   void select(EventClass events) override;
@@ -88,14 +88,16 @@ class KernelEventSource : public Source {
     counters_.add_event(at);
     ++counts_[formats_.type_of(recorded.data)];
   }
-  // Returns which types are selected, by type; valid and up to date as long as the source.
+  // Returns an array indexed by type: 0 for a type that is not selected. The array is valid and up
+  // to date as long as the source exists.
   [[nodiscard]] const std::uint8_t* selected() const { return selected_.data(); }
-  // Counts records of classes that were not selected, by their types, before their times come.
+  // Counts records of classes that were not selected, given their types; note_unwanted() gets their
+  // times later.
   void count_unwanted(std::span<const std::uint16_t> types) {
     passed_ += types.size();
     for (const std::uint16_t type : types) ++counts_[type];
   }
-  // Notes that the time of such a record has come.
+  // Notes the time of a record that count_unwanted(types) has counted.
   void note_unwanted(Timestamp at) {
     if (counters_.events == 0 && !first_passed_) first_passed_ = at;
     last_passed_ = std::max(last_passed_, at);
@@ -106,8 +108,8 @@ class KernelEventSource : public Source {
                  bool on_purpose = false);
   [[nodiscard]] std::uint64_t count_of(std::size_t type) const { return counts_[type]; }
 
-  // Appends at most that many events of the same CPU that follow the one that next() returned last;
-  // next() returns them all the same.
+  // Appends at most so many events that follow, on the same CPU, the event that next() returned
+  // last. next() will still return them.
   virtual void following(std::size_t /*most*/, std::vector<RecordedEvent>&) const {}
   // Returns the recorded kernel's symbols; "" if they are not recorded or cannot be read.
   [[nodiscard]] virtual std::string kallsyms() const { return {}; }
@@ -125,7 +127,7 @@ class KernelEventSource : public Source {
 
   // The number of records that count_unwanted() counts by their types.
   std::uint64_t passed_ = 0;
-  std::optional<Timestamp> first_passed_;  // if one of them comes before all others
+  std::optional<Timestamp> first_passed_;  // set if a record of passed_ comes before all events
   Timestamp last_passed_;
   bool read_marker_calls_;
   std::vector<std::uint8_t> selected_;  // by type

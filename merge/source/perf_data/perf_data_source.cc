@@ -85,7 +85,7 @@ class Threads {
 struct Loss {
   std::uint64_t from = 0, to = 0;
   std::uint64_t count = 0;  // 0: not known
-  // Not known either; more than a sum of counts reaches.
+  // Stands for a count that is not known, as after damage; no sum of real counts reaches it.
   static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 };
 
@@ -197,7 +197,8 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   }
 
   // Reads until the recording's capabilities are known: to the end if there is no kvm_exit, without
-  // which exits are modelled differently. Finds the processes of the threads that existed before.
+  // which exits are modelled differently. Also finds the processes of threads that are older than
+  // the recording.
   [[nodiscard]] Result<void> look() {
     constexpr std::uint64_t kLook = 1u << 16;
     kernel_events::CapabilityLooker looker(formats_);
@@ -252,7 +253,8 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   [[nodiscard]] Description describe() const override {
     Description is = Source::describe();
     is.machine.name = layout_.host;
-    // In trace-cmd's format, so that recordings of both can be compared for the same kernel.
+    // The text has trace-cmd's format, so that a recording of perf and one of trace-cmd can be
+    // compared for the same kernel.
     if (!layout_.host.empty() && !layout_.release.empty() && !layout_.arch.empty())
       is.machine.system =
           fmt::format("Linux {} {} {}", layout_.host, layout_.release, layout_.arch);
@@ -328,7 +330,7 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
       } else {
         on_other(record);
       }
-      // Checked once per block, because the records of one block need little memory.
+      // Calls is_full() once per block, because the records of one block need little memory.
       if (std::exchange(block, record.block) != record.block && order_.is_full()) [[unlikely]] {
         if (auto spilled = order_.spill(); !spilled) {
           status_ = std::move(spilled);
@@ -424,7 +426,7 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
     if (const auto count = losses_.untold(); count != 0) add_loss(0, {newest_, newest_, count});
     order_.end();
   }
-  // Fills the event; false if nobody wants the item.
+  // Fills `event` from the item; false if the item's event is not selected or cannot be read.
   [[nodiscard]] bool give_out(const Item& item, Event& event) {
     const Timestamp at(item.time);
     if (item.kind == Item::Kind::kEvent) [[likely]] {
@@ -464,7 +466,7 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   Losses losses_;
   Threads threads_;
   Processes processes_;
-  Block* facts_ = nullptr;  // holds losses that wait for their turn; holds itself once
+  Block* facts_ = nullptr;  // a block of losses that wait for their turn, held once by this class
   std::size_t facts_at_ = 0;
   std::uint64_t newest_ = 0;
   bool ended_ = false;

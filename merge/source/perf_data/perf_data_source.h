@@ -1,6 +1,6 @@
 // Reads a perf.data as a source: perf record of tracepoints, or perf kvm stat record, in a file or
 // from a pipe. A tracepoint's sample holds the same record of the event as ftrace's buffer, and the
-// file has its format, so it is decoded like an event of a trace.dat.
+// file has the event's format, so the sample is decoded like an event of a trace.dat.
 //
 //   file → RecordReader → sample, lost, comm, fork → RecordOrder → decode → Event
 //

@@ -84,7 +84,8 @@ bool RecordOrder::next_lane(Item& item) {
   return true;
 }
 
-// Writes the lanes from `number` on as one, in order, and drops them.
+// Writes the items of the lanes from `number` on to the file, as one run in order of time, and
+// drops the lanes.
 void RecordOrder::write_from(std::size_t number) {
   MergeHeap heap;
   for (std::size_t i = number; i < first_ + lanes_.size(); ++i)

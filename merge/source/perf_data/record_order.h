@@ -60,7 +60,7 @@ class RecordOrder {
   }
 
   [[nodiscard]] bool is_full() const {
-    constexpr std::size_t kLane = sizeof(Lane) + 64;  // with the least size of its vector's memory
+    constexpr std::size_t kLane = sizeof(Lane) + 64;  // with the least memory that its vector takes
     return pool_.bytes_in_use() + items_ * sizeof(Item) + lanes_.size() * kLane > memory_;
   }
   // Moves all lanes in memory to the temporary file. Call it when next() has returned false.
@@ -96,7 +96,7 @@ class RecordOrder {
   std::deque<Lane> lanes_;  // by number, the first is first_
   std::size_t first_ = 0;
   std::size_t unseen_ = 0;             // the first lane that is not in the heap yet
-  std::vector<Item>* open_ = nullptr;  // of the last lane, if it may still grow
+  std::vector<Item>* open_ = nullptr;  // the last lane's items; null if the lane is complete
   std::vector<std::vector<Item>> spare_;
   MergeHeap heap_;
   std::size_t current_ = kNone;  // the lane of the item that next() returned last

@@ -19,10 +19,11 @@ constexpr int kLargestWindowLog = 23;
 constexpr std::string_view kSizeOverflown =
     "a COMPRESSED2 record of 64 KiB or more, whose size perf cannot write; record without -z";
 
-// In bytes; most sizes are multiples of 8, but that of TRACING_DATA is 12.
+// The alignment of records, in bytes: most sizes are multiples of 8, but TRACING_DATA has 12 bytes.
 constexpr std::size_t kAlign = 4;
 
-// Returns the size of a record that begins with these bytes; 0 if perf writes none like it.
+// Returns the size of a record that begins with these bytes; 0 if perf writes no record with such a
+// type and size.
 std::size_t record_size(const std::byte* at) {
   constexpr std::uint32_t kKernels = 31, kFirstOfPerf = 64, kLastOfPerf = 95;
   const auto type = load<std::uint32_t>(at);

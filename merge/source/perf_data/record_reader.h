@@ -78,8 +78,8 @@ class RecordReader {
   RecordReader& operator=(const RecordReader&) = delete;
   ~RecordReader();
 
-  // False at the end and on damage. The bytes stay valid until the next call, or as long as their
-  // block is held.
+  // Reads the next record; false at the end and on damage. The record's bytes stay valid until the
+  // next call, or as long as their block is held.
   [[nodiscard]] bool next(Record& record);
   [[nodiscard]] const Result<void>& status() const { return status_; }
   // Returns how many bytes were skipped since the last call.

@@ -55,7 +55,7 @@ enum SampleBit : std::uint64_t {
 // The fields of perf_event_attr that a reader of tracepoints needs.
 struct Attr {
   bool tracepoint = false;
-  std::uint64_t period = 1;  // or the frequency
+  std::uint64_t period = 1;  // with `frequency`: samples per second
   std::uint64_t sample_type = 0;
   std::uint64_t read_format = 0;
   bool frequency = false, sample_id_all = false, backward = false;

@@ -30,7 +30,7 @@ class SpillFile {
    public:
     static constexpr std::size_t kBuffer = 128u << 10;  // bytes; an item has at most 64 KiB
     Run(SpillFile& file, std::uint64_t begin, std::uint64_t end);
-    // False at the end and if the file cannot be read.
+    // Moves to the next item; false at the end and if the file cannot be read.
     [[nodiscard]] bool advance();
     [[nodiscard]] const Item& item() const { return item_; }
 

@@ -109,12 +109,12 @@ std::optional<QemuLogLine> parse_qemu_log_line(std::string_view line) {
     const std::size_t size = trace_text::prefix_size(prefix, line);
     if (size == 0) continue;
     std::string_view rest = trace_text::unquoted(line.substr(size));
-    // The journal's dates may stand before a host and a program.
+    // In the journal's lines, a host and a program may follow the date.
     const std::size_t program = rest.find(": ");
     if (prefix == Prefix::kDate && program < rest.find('@')) rest.remove_prefix(program + 2);
     if (auto parsed = parse_bare_line(rest)) return parsed;
   }
-  // The name of a file, from grep -H.
+  // Skips the name of a file, which grep -H puts in front.
   const std::size_t name = line.find(':');
   return name < line.find(' ') ? parse_bare_line(line.substr(name + 1)) : std::nullopt;
 }

@@ -36,7 +36,7 @@ class SimpletraceSource final : public ProgramsEvents {
     return open(file_, declarations_);
   }
 
-  // Records have no index, so only a small file is read for this; nullopt for larger ones.
+  // Reads the whole file, because records have no index; nullopt for more than kMostForRange bytes.
   std::optional<std::pair<Timestamp, Timestamp>> range() const override {
     if (file_.size() > kMostForRange) return std::nullopt;
     auto reader = simpletrace::Reader::read(file_.descriptor(), info_.path, *declarations_);

@@ -13,7 +13,8 @@ std::uint64_t CpuEvents::time_of(RingPage page) const {
   return page.next(first) ? first.time : page.time();
 }
 
-// Walks the page to its end and keeps its events. Its byte order is known for all of them at once.
+// Walks the page to its end and keeps its events. The byte order is a template's parameter, so that
+// it is not tested for each event.
 template <std::endian kOrder>
 void CpuEvents::find_events(RingPage& page) {
   events_.clear();

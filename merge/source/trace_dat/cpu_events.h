@@ -54,7 +54,7 @@ class CpuEvents {
     std::vector<Damaged> first;
   };
   [[nodiscard]] const PageCounts& page_counts() const { return counts_; }
-  // Continues at the first page at or after `fraction` (0 to 1) of the data.
+  // Continues at the first page at or after `fraction` (0 to 1) of the CPU's data.
   [[nodiscard]] Result<void> skip_to(double fraction) {
     page_ = RingPage();
     next_ = last_ = nullptr;
@@ -81,7 +81,7 @@ class CpuEvents {
   // boundary page nor a mark has data.
   [[nodiscard]] const kernel_events::RecordedEvent& peek() const { return *next_; }
   [[nodiscard]] bool is_mark() const { return next_->data == nullptr && next_->size == kMarkSize; }
-  // Returns the events of peek()'s page after it.
+  // Returns the events after peek() in the same page.
   [[nodiscard]] std::span<const kernel_events::RecordedEvent> following() const {
     return {next_ + 1, last_ + 1};
   }
@@ -129,7 +129,7 @@ class CpuEvents {
   bool damaged_before_ = false;  // there is a damaged page just before peek(), or before the end
   PageCounts counts_;
   std::vector<std::uint64_t> misplaced_;  // times of skipped pages
-  bool is_doubtful_ = false;  // the second page is skipped like the first: either may be misplaced
+  bool is_doubtful_ = false;  // skip the second page like the first, as either may be misplaced
   Result<void> status_;
 };
 

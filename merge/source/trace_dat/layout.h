@@ -52,9 +52,9 @@ struct Tsc2Nsec {
   std::uint32_t shift = 0;
 };
 
-// A CPUSTAT option: the events that the kernel counted. A page's mark counts only overwritten
-// events; no page counts those that were dropped for lack of room. `left` events were
-// in the buffer when tracing stopped and were written afterwards; `read` may already count some.
+// A CPUSTAT option: the events that the kernel counted. The loss counts in pages include only
+// overwritten events, not those that were dropped for lack of room. `left` events were in the
+// buffer when tracing stopped and were written afterwards; `read` may already count some of them.
 struct CpuStat {
   std::string buffer;
   std::uint32_t cpu = 0;
@@ -115,7 +115,8 @@ struct TracingData {
 [[nodiscard]] Result<std::string> read_section(const File& file, const Layout& layout,
                                                const Extent& section);
 
-// Returns such a section's text; version 7 begins it with its length, a number of `head` bytes.
+// Returns the text of a metadata section. In version 7 the section begins with the text's length, a
+// number of `head` bytes.
 [[nodiscard]] Result<std::string> read_text_section(const File& file, const Layout& layout,
                                                     const Extent& section, std::size_t head);
 

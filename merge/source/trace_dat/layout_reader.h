@@ -1,4 +1,4 @@
-// The reader behind read_layout(): the parts that both versions share, and those of each.
+// The reader behind read_layout(): what versions 6 and 7 share, and what each has of its own.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class MetaReader {
   }
   [[nodiscard]] std::string bytes(std::uint64_t size);
   [[nodiscard]] std::string c_string();  // at most 4,096 bytes
-  void expect(std::string_view magic);   // fails if other bytes are here
+  void expect(std::string_view magic);   // fails if the next bytes are not `magic`
   void skip(std::uint64_t size);
   void fail_here(std::string_view what);
 
@@ -97,7 +97,8 @@ struct SectionHeader {
   Extent body;
 };
 
-// A buffer other than the top-level one in a version 6 file, which has a table of its own.
+// A buffer other than the top-level one in a version 6 file. The buffer has a table of its CPUs'
+// data at `offset`.
 struct InstanceTable {
   std::uint64_t offset;
   std::string name;
@@ -109,8 +110,8 @@ class LayoutReader {
   explicit LayoutReader(const File& file) : file_(file), reader_(file, 0, file.size()) {}
 
   Result<Layout> read();
-  // Reads a piece of another file that has the header, formats and thread names but no CPU data.
-  // Nothing in it points outside the piece.
+  // Reads a piece of another file that has the header, formats and thread names but no CPU data. No
+  // offset in the piece may point outside the piece.
   LayoutReader(const File& file, std::uint64_t begin, std::uint64_t size)
       : file_(file), reader_(file, begin, begin + size) {}
   Result<TracingData> read_tracing_data();

@@ -15,7 +15,7 @@ namespace {
 // are always allowed. All CPUs' buffers have 2 MiB together, so one block of each CPU takes about
 // 64 MiB at most.
 constexpr std::uint64_t kBuffersOfBlock = 32, kMostOfBlock = 1u << 20, kBlockFloorPages = 16;
-constexpr std::size_t kBlockHead = 8;  // its compressed size and its size
+constexpr std::size_t kBlockHead = 8;  // bytes: a block's compressed size and its size, u32 each
 // With smaller buffers, a thread does not pay: it costs as much as decompressing some tens of KiB.
 constexpr std::size_t kLeastForThread = 128u << 10;
 

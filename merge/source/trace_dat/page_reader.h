@@ -45,7 +45,7 @@ class PageReader {
   };
   // Returns the pages that were skipped just before the one that next() returned last, only once.
   [[nodiscard]] Damaged take_damaged() { return std::exchange(damaged_, {}); }
-  // Continues at the first page at or after `fraction` (0 to 1) of the data.
+  // Continues at the first page at or after `fraction` (0 to 1) of the CPU's data.
   [[nodiscard]] Result<void> skip_to(double fraction);
   // Bytes of the file consumed, for progress.
   [[nodiscard]] std::uint64_t consumed() const { return consumed_; }

@@ -13,7 +13,7 @@
 namespace trapline::trace_dat {
 namespace {
 
-constexpr std::size_t kReadAhead = 2u << 20;  // for all CPUs together: about what a cache holds
+constexpr std::size_t kReadAhead = 2u << 20;  // bytes for all CPUs: about what a cache holds
 constexpr std::size_t kLargestBuffer = 256u << 10;
 
 }  // namespace
@@ -169,7 +169,7 @@ Read PageSource::end() {
   const Damage damage = this->damage();
   counters_.damaged_pages = damage.damaged;
   count_unplaced();
-  if (damage.damaged != 0) fewer_ = 0;  // the damaged pages contain them
+  if (damage.damaged != 0) fewer_ = 0;  // the missing events are in the damaged pages
   counters_.counts_losses &= fewer_ == 0;
   if (status_ && damage.damaged > kFewPages && damage.damaged * kPercent > damage.pages) {
     status_ = fail(ErrorKind::kDamaged,
@@ -179,7 +179,7 @@ Read PageSource::end() {
   return Read::kEnd;
 }
 
-// Fills the event with that of current_; false if no event stands there.
+// Fills `event` from the stream current_; false if the stream is at a mark or a boundary page.
 [[gnu::always_inline]] inline bool PageSource::fill(Event& event) {
   const CpuEvents& stream = *stream_;
   const kernel_events::RecordedEvent& recorded = stream.peek();

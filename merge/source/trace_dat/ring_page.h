@@ -112,7 +112,8 @@ class RingPage {
   // Calls take(event) for each event up to the page's end, as next() finds them. In most events of
   // little-endian pages, nothing needs a check but the size in the header.
   void take_all(auto&& take) {
-    // Any event with a size in its header has room up to here; null: each needs next().
+    // An event that begins up to here and has its size in its header ends within the page; null:
+    // every event needs next().
     constexpr std::ptrdiff_t kRoom = 4 * std::ptrdiff_t{kPadding};
     const bool is_plain = order_ == std::endian::little && end_ - at_ >= kRoom;
     const std::byte* const plain_end = is_plain ? end_ - kRoom : nullptr;

@@ -39,8 +39,8 @@ Result<Looked> look_at(const File& file, const Layout& layout,
   return seen;
 }
 
-// Returns whether threads take turns on a CPU before its first sched_switch and its first loss:
-// sched_switch was enabled later than the other events.
+// Returns whether the thread on a CPU changes before that CPU's first sched_switch and first loss.
+// If so, sched_switch was enabled later than the other events.
 bool switches_come_late(const File& file, const Layout& layout,
                         const kernel_events::Formats& formats) {
   if (layout.buffers.size() != 1) return false;  // each buffer has events of its own

@@ -53,7 +53,8 @@ void put_option(std::string& out, Option id, std::string_view text) {
   out.push_back('\0');
 }
 
-// Writes the recorder's counts of events that no page has (its lines follow the kernel's).
+// Writes an option for each of the recorder's counts of events that no page has. In `stats`, the
+// recorder's lines follow the kernel's.
 void put_unwritten(std::string& out, std::string_view stats) {
   struct Kind {
     std::string_view key, why;

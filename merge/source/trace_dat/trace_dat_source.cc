@@ -63,7 +63,7 @@ Range time_range(const File& file, const Layout& layout) {
       widen(range, first.peek().time);
       const double pages = static_cast<double>(cpu.pages.size) / buffer.page_size;
       bool ends = false;
-      // Looks for the last event in the last pages; in all pages only if these are damaged.
+      // Looks for the last event in the last pages; in all pages only if the last are damaged.
       for (const double place : {std::max(0.01, 1 - 1.5 / pages), 0.0}) {
         CpuEvents last = open();
         if (ends || !last.skip_to(place)) break;

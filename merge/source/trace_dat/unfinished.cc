@@ -248,8 +248,8 @@ Result<std::vector<StreamedPages>> look_at_pages(const Folder& session, const St
       const auto in_region = pages_of(kStream, stream, from, from + start.regions.bytes);
       if (!in_region) return tl::unexpected(in_region.error());
       all[cpu].in_region = *in_region;
-      // A CPU's own file continues its region once that is full. If the region is not full, its end
-      // was lost, and the file's pages do not follow.
+      // A CPU's own file continues the CPU's region once the region is full. If the region is not
+      // full, the region's end was lost, so the file's pages do not follow.
       if (*in_region != start.regions.bytes) continue;
     }
     const std::string name = "raw/" + cpu_name(cpu);

@@ -28,9 +28,9 @@
 
 namespace trapline::trace_dat {
 
-// The pages of all CPUs in one file, each CPU's in a region of its own far from the others. What is
-// between the pages was never written and takes no room. So pages stay where they were written, and
-// at the end the holes are closed (merge/session/finish.h).
+// The pages of all CPUs in one file, each CPU's in a region of its own far from the others. The
+// holes between the pages were never written and take no room. So pages stay where they were
+// written, and at the end the holes are closed (merge/session/finish.h).
 //
 // The file system reports where data is (SEEK_DATA, SEEK_HOLE), also after a power cut: what was
 // not written by then is a hole, never data.

@@ -88,7 +88,7 @@ Numbers x86_numbers() {
   add(kOtherVmx, kIsaVmx);
   add(kSvm, kIsaSvm);
   for_each_name(kSvm, [&](std::uint32_t number, std::string_view name) {
-    // trace-cmd's plugin spells names like this.
+    // trace-cmd's plugin spells SVM's names in capitals, after "EXIT_".
     std::string capitals = "EXIT_";
     for (const char c : name)
       capitals += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;

@@ -419,7 +419,7 @@ bool TextValues::has(std::string_view field) const {
 }
 
 void TextValues::decode(Payload& payload) const {
-  // Makes a record for the decoder: the fields, 64 bits each, then the text of `name`.
+  // Makes a record for the decoder: the fields, 64 bits each, then the text TextValues::name.
   constexpr std::size_t kMostName = 16, kName = 8 * kMostFields;
   std::array<std::byte, kName + kMostName> record{};
   Schema schema;

@@ -61,7 +61,7 @@ class TextFields {
   void set_cut_userspace_exit(std::string_view name, TextValues& values);
 
   kernel_events::ReasonNames reasons_;
-  std::uint32_t isa_ = 1;    // of the last exit that showed it
+  std::uint32_t isa_ = 1;    // 1: VMX, 2: SVM; as the last exit that showed it
   std::uint32_t named_ = 0;  // reasons that only the text has
 };
 

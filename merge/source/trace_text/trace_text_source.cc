@@ -185,7 +185,7 @@ struct TextPlan {
 //   left out   other lines stand between two events, and the time goes back, or forward by more
 //              than a thousand times the usual distance; or the line is "[...]"
 //
-// A halt whose exit and entry are both there is no gap.
+// The time between a halt's exit and its entry does not count as left out.
 class TextPlanner {
  public:
   // Returns whether no further event will be stored.
@@ -443,16 +443,18 @@ Result<TextPlan> look_at(const File& file, TextLook& look) {
 
 // ---- losses
 
-// A line that reports a loss comes before the next event of its CPU, which may be long after the
-// last one. The timeline must know the loss when it has read the last event, so losses are searched
-// for before the text is read. A text without losses is only searched for the words.
+// A loss that a line of the text reports, or an omission in the text. The line stands before the
+// CPU's next event, perhaps far below the CPU's last event before the loss. The timeline must know
+// the loss when it has read that last event, so losses are searched for before the text is read. A
+// text that reports no loss is only searched for the words that would.
 struct TextLoss {
   std::size_t part = 0;
-  std::uint64_t offset = 0;  // in the file: after the last event before it on its CPU
+  std::uint64_t offset = 0;  // in the file: the loss is returned when reading has come so far
   std::uint64_t from = 0, to = 0;
   std::uint64_t count = 0;  // 0: not known
   std::uint32_t cpu = 0;
-  // An omission in the text makes a loss on each CPU: true for one of these, false for the others.
+  // An omission in the text makes a loss on each CPU: true for the first CPU's, false for the
+  // others.
   bool is_counted = true;
 };
 
@@ -516,7 +518,7 @@ class TextLosses {
   }
 
   std::map<std::uint32_t, LastOfCpu> cpus_;
-  std::optional<LastOfCpu> first_;  // after the first event of all
+  std::optional<LastOfCpu> first_;  // the text's first event
   std::uint64_t last_ = 0;
   std::vector<TextLoss> losses_;
 };

@@ -46,7 +46,8 @@ struct TaskSwitch {
 [[nodiscard]] Result<std::vector<std::pair<File, std::int32_t>>> open_cpu_files(
     const std::string& directory, std::string_view before);
 
-// A copy shares the open file and goes on from the same switch.
+// Reads the switches of one perf-cpuN.dat. A copy shares the open file and goes on from the same
+// switch.
 class SwitchReader {
  public:
   // Opens the perf-cpuN.dat files of the directory that are not empty, in the order of their names.
@@ -85,7 +86,7 @@ struct KernelCall {
 
 struct KernelFormat {
   std::uint32_t page_size = 4096, long_size = 8;
-  std::shared_ptr<const kernel_events::Formats> formats;  // of the two events
+  std::shared_ptr<const kernel_events::Formats> formats;  // of funcgraph_entry and funcgraph_exit
   // Parses the text of kernel_header, the file `path`; nullopt without a function graph of a
   // little-endian machine. Error: there is no worker.
   [[nodiscard]] static Result<std::optional<KernelFormat>> parse(const std::string& path,

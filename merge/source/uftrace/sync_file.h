@@ -37,7 +37,7 @@ struct SyncFile {
   std::string clock, run;  // empty: not in the file
   // The threads that ran the vCPUs: "# thread: cpu0 2130".
   std::map<std::int32_t, ThreadId> threads;
-  std::vector<std::pair<std::uint64_t, SyncRecord>> records;  // with their stamps
+  std::vector<std::pair<std::uint64_t, SyncRecord>> records;  // each with its line's stamp
   std::vector<GuestSyncLine> guest;
 };
 

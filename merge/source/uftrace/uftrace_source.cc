@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kYear2001 = 1'000'000'000'000'000'000;
-constexpr std::size_t kReadAhead = 2U << 20;  // for all tasks together
+constexpr std::size_t kReadAhead = 2U << 20;  // bytes, for all tasks together
 constexpr std::size_t kSmallest = 4U << 10, kLargest = 256U << 10;
 
 struct Lane {
@@ -34,8 +34,8 @@ struct Lane {
   // ends at 1,023, and QEMU's first uftrace plugin gives a return one less than its call.
   std::uint32_t depth = 0;
   bool counted = false;            // false: the count begins with the next record's own depth
-  std::uint32_t kernel_depth = 0;  // the same for its kernel functions, above `depth`
-  std::string_view off_cpu = {};   // not empty: how it was scheduled out
+  std::uint32_t kernel_depth = 0;  // open calls of kernel functions, above `depth`
+  std::string_view off_cpu = {};   // how the task was scheduled out; empty: it is on a CPU
   std::vector<char> payload = {};  // of the record that next() returned last
   // The function of the last call or return; the initial value is no function's address.
   std::uint64_t function = ~std::uint64_t{0};
@@ -86,7 +86,7 @@ struct Opened {
   SymbolTable kernel_symbols;
   std::string clock;  // empty: nothing names it
   std::uint64_t size = 0;
-  std::optional<std::uint64_t> range_last;  // of the functions
+  std::optional<std::uint64_t> range_last;  // time of the functions' last record
 
  private:
   // Only the plugin's tasks, whose names begin with cpu, have the number of a vCPU. Other tasks get
@@ -391,10 +391,10 @@ class UftraceSource final : public Source {
   std::vector<TaskSwitch> switch_ahead_;
   std::vector<KernelCallReader> kernel_;
   std::vector<KernelCall> kernel_ahead_;
-  MergeHeap heap_;  // of those with a next item: lanes, then switches, then kernel files
-  std::optional<std::size_t> first_;  // comes before all in the heap
+  MergeHeap heap_;  // numbers: lanes, then switches, then kernel files; each has a next item
+  std::optional<std::size_t> first_;  // the lane whose next item comes before all in the heap
   bool reading_ = false;
-  std::optional<std::uint64_t> range_first_;  // of the functions
+  std::optional<std::uint64_t> range_first_;  // time of the functions' first record
   std::uint64_t counts_[std::size(kNames)] = {};
   SourceInfo info_;
   SourceCounters counters_;

@@ -2,8 +2,8 @@
 // the directory's own clock. Reads those of our plugin, of QEMU's uftrace plugin, and of `uftrace
 // record` in a guest or on a host: file versions 3 and 4, both forms of symbol files.
 //
-// Threads are uftrace's task ids. vcpu is set for the plugin's tasks and kNoVcpu for others; cpu of
-// the others is where they were seen last (perf-cpu*.dat, kernel-cpu*.dat). LOST records become
+// Threads are uftrace's task ids. vcpu is set for the plugin's tasks and kNoVcpu for others; cpu is
+// where a task of the others was seen last (perf-cpu*.dat, kernel-cpu*.dat). LOST records become
 // Lost events. A task off the CPU is in a call of linux:schedule, as uftrace shows it. Functions of
 // the kernel (kernel-cpu*.dat, names from kallsyms) belong to the task that called them, above its
 // own; those of tasks that the directory does not list are skipped. Arguments and return values are

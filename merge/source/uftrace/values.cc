@@ -188,9 +188,9 @@ void UftraceValues::index(Specs& specs) const {
   }
 }
 
-// Returns the items (arguments) that the function's specifications name. If two name the same
-// place, it stays where the first named it, with the format of the later one; but a specification
-// by name takes precedence over a pattern.
+// Returns the items (arguments) that the function's specifications name. If two specifications name
+// the same item, it stays where the first has it, with the format of the later one; but a
+// specification by name takes precedence over a pattern.
 UftraceValues::Items UftraceValues::collect(const Specs& specs, const std::string& function) {
   std::map<std::size_t, bool> matching;  // true: by name
   const auto [first, last] = specs.by_name.equal_range(function);

@@ -9,7 +9,8 @@
 namespace trapline::clocks {
 namespace {
 
-// The clock of a guest's recording that trace-cmd moved, if the host's recording is not given.
+// The clock's name for a guest's recording whose times trace-cmd moved to its host's clock, if the
+// host's recording is not given.
 constexpr const char* kHostsClock = "its host's";
 
 // A clock of a machine. `owner`: the source, if no other source can have the clock.
@@ -43,7 +44,7 @@ std::optional<ClockId> readable(const Clock& clock) {
   return id;
 }
 
-// Adds the brackets between two clocks that one source's sync records give.
+// Adds the brackets between the clocks `from` and `to` that the sync records of `witness` give.
 void add_brackets(const SourceClock& witness, const Clock& from, const Clock& to,
                   std::vector<ClockBound>& brackets) {
   const Clock stamps = clock_of(witness);
@@ -68,7 +69,7 @@ void add_brackets(const SourceClock& witness, const Clock& from, const Clock& to
   }
 }
 
-// In ns: ftrace's clock `uptime` counts hundredths of a second, whatever the kernel's tick is.
+// The tick of ftrace's clock `uptime`, in ns: a hundredth of a second, whatever the kernel's tick.
 constexpr double kUptimeTick = 1e7;
 double unit(const Clock& clock) { return clock.name == "uptime" ? kUptimeTick : 1; }
 
@@ -302,7 +303,8 @@ Result<Alignment> align(std::span<const SourceClock> sources,
   for (const SourceClock& source : sources)
     if (!source.offset) candidates.push_back(clock_of(source));
   if (candidates.empty()) candidates.push_back(clock_of(sources.front()));
-  // With a coarser clock first, other times would be rounded to hundredths of a second.
+  // Clocks that count ns come first: on `uptime`, all times would be rounded to hundredths of a
+  // second.
   std::stable_partition(candidates.begin(), candidates.end(),
                         [](const Clock& clock) { return unit(clock) == 1; });
   candidates.insert(candidates.begin() + (unit(candidates.front()) == 1 ? 1 : 0),

@@ -39,8 +39,8 @@ struct SourceClock {
   std::uint32_t cpus = 0;
   // The conversion applied while reading, for the report: "TSC2NSEC", "time shift".
   std::string applied;
-  // True with trace-cmd's TIME_SHIFT: the times are on the clock of its host's recording, which has
-  // this trace id or names this recording's id among its guests'.
+  // True with trace-cmd's TIME_SHIFT: the times are on the clock of the host's recording, whose
+  // trace_id is `peer_id`, or whose guest_trace_ids include this recording's `trace_id`.
   bool shifted = false;
   std::uint64_t trace_id = 0, peer_id = 0;
   std::vector<std::uint64_t> guest_trace_ids;

@@ -9,7 +9,7 @@ namespace trapline::clocks {
 namespace {
 
 // Checks that the difference between two clocks can be the same number in all readings. If not, the
-// Error gives the two times between which it changed, followed by the text `told`.
+// Error gives the two times between which it changed, followed by the text `rate`.
 Result<void> check_distance(std::span<const SyncEntry> entries, ClockId clock, ClockId beside,
                             std::string_view rate) {
   std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = -(least + 1);
@@ -19,7 +19,8 @@ Result<void> check_distance(std::span<const SyncEntry> entries, ClockId clock, C
     if (p.before.at(clock) == 0 || p.after.at(clock) == 0 || p.before.at(beside) == 0 ||
         p.after.at(beside) == 0)
       continue;
-    // A set of readings takes its clocks one after the other.
+    // The clocks of one set of readings were read one after the other, so their difference is only
+    // known to lie between these two.
     least = std::max(least, static_cast<std::int64_t>(p.before.at(clock) - p.after.at(beside)));
     most = std::min(most, static_cast<std::int64_t>(p.after.at(clock) - p.before.at(beside)));
     if (least > most) {

@@ -14,14 +14,14 @@
 
 namespace trapline::clocks {
 
-// In ppm, if no kernel adjusts one clock relative to the other: the effect of temperature on the
-// oscillators.
+// The assumed change in ppm if no kernel adjusts one clock relative to the other: the effect of
+// temperature on the oscillators.
 inline constexpr double kSteadyPpm = 1;
-// In ppm, if a kernel may adjust one clock and nothing shows whether it did.
+// The assumed change in ppm if a kernel may adjust one clock and nothing shows whether it did.
 inline constexpr double kSlewedPpm = 100;
 
-// In ppm: how far the rates of two clocks that both count nanoseconds can differ, on one machine or
-// between a guest and its host.
+// The greatest difference, in ppm, between the rates of two clocks that both count nanoseconds, on
+// one machine or between a guest and its host.
 inline constexpr double kApartPpm = 500;
 inline constexpr RateWindow kNanoseconds{1 - kApartPpm * 1e-6, 1 + kApartPpm * 1e-6};
 inline constexpr RateWindow kGuestNanoseconds{1 - 2 * kApartPpm * 1e-6, 1 + 2 * kApartPpm * 1e-6};
@@ -44,7 +44,7 @@ struct NotedAdjustment {
 // Returns how much the rates of two clocks are assumed to change, in ppm. `kernels`: the notes of
 // the kernels that adjust either clock. If all kernels have notes, the result is how far the noted
 // adjustments differ; an Error with the times if that is more than is assumed without notes.
-// `given`: the user's own assumption, which replaces this one.
+// `given`: the user's own assumption, which is returned instead.
 [[nodiscard]] Result<double> assumed_change(std::span<const std::vector<NotedAdjustment>> kernels,
                                             std::optional<double> given);
 

@@ -26,7 +26,8 @@ struct ClockBound {
 
   [[nodiscard]] bool has_low() const { return at_least != kNoLow; }
   [[nodiscard]] bool has_high() const { return at_most != kNoHigh; }
-  // Returns the place of a bound that has both sides at one place, or only one side.
+  // Returns the source time of a bound whose sides are at one source time, or that has only one
+  // side.
   [[nodiscard]] std::uint64_t source() const { return has_low() ? low_source : high_source; }
   friend bool operator==(const ClockBound&, const ClockBound&) = default;
 

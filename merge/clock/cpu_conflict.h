@@ -44,7 +44,7 @@ class CpuConflicts {
   // event.
   [[nodiscard]] std::optional<Conflict> first() const;
 
-  // In ns: ftrace's clock mono may step back when the kernel updates its timekeeper.
+  // How far, in ns, ftrace's clock mono may step back when the kernel updates its timekeeper.
   static constexpr std::uint64_t kSlack = 20'000;
   static constexpr std::uint64_t kMostJoined = 1000;
 

@@ -35,8 +35,8 @@ void GuestBounds::add(const Placed& at, bool by_stamp, const GuestSyncRecord& re
     action.by_stamp = by_stamp;
     action.before = open_before_;
     action.after = at.after;
-    // A record without a clock reading comes from bare metal; a clock that was set back in between
-    // tells nothing.
+    // A record without a clock reading comes from bare metal. If the clock was set back between the
+    // readings, they give no bound.
     if (action.before != 0 && action.before <= action.after) {
       const std::size_t index = actions_.size();
       by_index_.emplace(key(action.series, action.index), index);

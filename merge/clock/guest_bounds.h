@@ -32,7 +32,7 @@
 namespace trapline {
 
 struct GuestSyncCounters {
-  std::uint64_t records = 0;    // of the source
+  std::uint64_t records = 0;    // records of the source
   std::uint64_t exits = 0;      // writes for which the recording has an exit
   std::uint64_t markers = 0;    // markers that the recording stamped
   std::uint64_t readings = 0;   // readings of the recording's own clock
@@ -53,7 +53,7 @@ class GuestBounds {
   // source's clock, or the caller has placed them there, `before` not later and `after` not
   // earlier than the moment of the reading.
   void add(std::uint64_t stamp, const GuestSyncRecord& record);
-  void add(const GuestSyncRecord& record);  // the readings are on the source's clock
+  void add(const GuestSyncRecord& record);  // the record's readings are on the source's clock
   struct Placed {
     std::uint64_t before = 0, after = 0;
   };
@@ -86,8 +86,8 @@ class GuestBounds {
   // two clocks. It narrows the readings of a series, because the distance between the guest's wall
   // clock and the source's clock is the same in all of them.
   [[nodiscard]] std::vector<ClockBound> host_real_bounds();
-  // Returns whether the recording contains texts of these series. If so, the machine that executed
-  // the no-ops made the recording, not that machine's host.
+  // Returns whether the recording contains texts of the source's series. If so, the machine that
+  // executed the no-ops made the recording, not that machine's host.
   [[nodiscard]] bool made_by_the_guest() const { return !own_series_.empty(); }
 
   static constexpr std::size_t kMaxRecords = 65'536;
@@ -101,7 +101,7 @@ class GuestBounds {
     std::uint32_t series = 0, index = 0;
     std::optional<GuestWrite> write;
     std::optional<PtpReading> ptp;
-    // Times in the recording: of kvm_exit and kvm_entry, or of the marker, twice.
+    // Times in the recording: of kvm_exit and of kvm_entry, or both the marker's time.
     std::uint64_t first = 0, last = 0;
     bool by_stamp = false;
     bool twice = false;

@@ -79,7 +79,7 @@ class GuestRunIntervals {
   std::vector<Open> open_;
   std::uint64_t entry_ = 0;        // 0: not known to run
   std::uint64_t last_exit_ = 0;    // 0: no exit seen
-  std::uint64_t decided_for_ = 0;  // start of the gap that the last record was decided for
+  std::uint64_t decided_for_ = 0;  // start of the gap that the last decided record is in
   std::vector<ClockBound> bounds_;
   GuestRunCounters counters_;
   std::optional<ImpossibleRecord> impossible_;
@@ -88,8 +88,8 @@ class GuestRunIntervals {
 // Stores when a recording's vCPU threads left and entered their guest, for rules that must know
 // more before they can check these times. Pure.
 //
-// Bounded: after kMost entries whole stretches are left out at even distances. Replaying treats
-// them as losses.
+// Bounded: after kMost entries, whole stretches of entries are left out at even distances. replay()
+// treats these stretches as losses.
 class RunLog {
  public:
   explicit RunLog(std::size_t most = kMost) : most_(most) {}

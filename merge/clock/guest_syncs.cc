@@ -70,7 +70,7 @@ void GuestSyncMarkers::add(std::uint64_t stamp, std::string_view text) {
 std::vector<clocks::SyncEntry> GuestSyncMarkers::clocks() const {
   std::vector<clocks::SyncEntry> entries;
   std::size_t next = 0;
-  // The texts of a series follow after its actions, in the same order.
+  // The texts of a series come after all actions of the series, in the same order.
   for (std::size_t i = 0; i + 1 < lines_.size(); ++i) {
     const GuestSyncRecord &record = lines_[i].record, &following = lines_[i + 1].record;
     std::size_t found = next;

@@ -116,7 +116,8 @@ void Relation::take_map(const Relation& other) {
   measure_error();
 }
 
-// Measures the error. The map rounds to whole times, and the source's clock did too.
+// Measures the error, which includes two roundings: the map's to whole times, and the source
+// clock's own.
 void Relation::measure_error() {
   error_ = 0;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {

@@ -39,8 +39,8 @@ class ShiftBound {
     std::int64_t least = std::numeric_limits<std::int64_t>::min();
     std::int64_t most = std::numeric_limits<std::int64_t>::max();
   };
-  // Returns what the events show about the shift; call it after the last event. Nullopt if no
-  // guest's event came while it was known whether its vCPU ran.
+  // Returns what the events show about the shift; call it after the last event. Nullopt if no event
+  // of the guest came while it was known whether the event's vCPU ran.
   [[nodiscard]] std::optional<Found> found() const;
 
  private:

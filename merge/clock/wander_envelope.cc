@@ -19,7 +19,8 @@ long double difference(std::uint64_t a, std::uint64_t b) {
   return static_cast<long double>(static_cast<std::int64_t>(a - b));
 }
 
-// Applies to each place what the places before it allow, then what the places after it allow.
+// Narrows the range at each place to what the places before it allow, then to what the places after
+// it allow.
 void sweep(auto& places, long double slow, long double fast) {
   for (std::size_t i = 1; i < places.size(); ++i) {
     const auto& before = places[i - 1];
@@ -70,8 +71,8 @@ WanderEnvelope::WanderEnvelope(std::span<const ClockBound> bounds, const Assumpt
   make_cells();
 }
 
-// Drops the sides of bounds that their neighbours imply, even if the clock may run at any rate from
-// `slow` to `fast`.
+// Drops each side of a bound that the neighbouring bounds imply, whatever rate from `slow` to
+// `fast` the clock has.
 void WanderEnvelope::thin_out(long double slow, long double fast) {
   const auto pass = [&](auto begin, auto end, long double rate_low, long double rate_high) {
     long double low = -kInfinity, high = kInfinity, at = 0;
@@ -94,8 +95,8 @@ void WanderEnvelope::thin_out(long double slow, long double fast) {
 
 // Checks whether a clock with rates between `rate` and `rate` plus change_ can meet all bounds. If
 // the clock cannot get from an earlier bound up to a lower side, it must be faster; if it cannot
-// stay below an upper side, slower. Reports the steepest stretch of each kind, which of all is the
-// shortest around the moment at which the clock changed.
+// stay below an upper side, slower. Reports the steepest stretch of each kind: of all such
+// stretches, the shortest around the moment at which the clock changed.
 WanderEnvelope::Fit WanderEnvelope::try_rate(long double rate, Contradiction& seen) const {
   long double low = -kInfinity, high = kInfinity, at = 0;
   std::size_t low_of = 0, high_of = 0;
@@ -136,7 +137,7 @@ WanderEnvelope::Fit WanderEnvelope::try_rate(long double rate, Contradiction& se
 
 void WanderEnvelope::find_rates(const Assumption& assumption) {
   const long double least = assumption.rates.least, most = assumption.rates.most;
-  // The rate of which the change is a share: the fastest rate of a line that fits all bounds.
+  // change_ is a share of this rate: the fastest rate of a line that fits all bounds.
   long double scale = most;
   if (most > 2 * least) {  // the two clocks count in different units
     Contradiction unused;
@@ -232,8 +233,8 @@ std::vector<std::uint64_t> WanderEnvelope::places() const {
   return all;
 }
 
-// Each side of a cell between two places is two lines, so it is furthest from the map where these
-// meet or at an end.
+// Between two places, each side of a cell consists of two lines. So the side is furthest from the
+// map at a place, where the two lines meet, or at `from` or `to`.
 long double WanderEnvelope::distance(const ClockMap::Piece& map, std::uint64_t from,
                                      std::uint64_t to) const {
   long double most = 0;

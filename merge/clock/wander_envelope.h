@@ -70,7 +70,7 @@ class WanderEnvelope {
   using Places = std::vector<Place>;
   struct Cell {
     double slow, fast;
-    Places places;  // with what all bounds together allow
+    Places places;  // their ranges are what all bounds together allow
     [[nodiscard]] FeasibleLines::Range at(long double source) const;
   };
   enum class Fit : std::uint8_t { kMeets, kTooSlow, kTooFast, kNever };

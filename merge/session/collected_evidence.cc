@@ -6,7 +6,8 @@
 namespace trapline {
 namespace {
 
-// Returns the guest's CPU that made an event: the event's own or its task's; kNoVcpu if not known.
+// Returns the guest's CPU that made an event, which for a guest call is in the call; kNoVcpu if not
+// known.
 std::int32_t cpu_of(const Event& event, const Collect& what) {
   if (const auto* call = std::get_if<GuestCall>(&event.payload))
     return what.of_vcpus ? call->vcpu : call->cpu;

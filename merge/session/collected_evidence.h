@@ -61,24 +61,24 @@ class VcpuThreads {
 
 struct CollectedEvidence {
   std::vector<clocks::SyncEntry> syncs;      // sync records, with stamps on the recording's clock
-  GuestSyncMarkers guest_markers;            // of `trapline sync`, if a guest made the recording
+  GuestSyncMarkers guest_markers;            // written by `trapline sync`, in a guest's recording
   std::optional<clocks::Interval> interval;  // the first and last time
   TimesByCpu times;                          // set if requested
 
-  VcpuThreads vcpus;  // of guests whose exits are in the recording
+  VcpuThreads vcpus;  // the vCPUs' threads of guests whose exits are in the recording
   RunLog runs;
   Processes processes;  // from task_newtask events
 };
 
 struct Collect {
   bool times = false;                     // collect times by the guest's CPU
-  bool of_tasks = false;                  // only guest calls show the CPU that made them
-  bool of_vcpus = false;                  // of these, the vCPU is that CPU
+  bool of_tasks = false;                  // of all events, only guest calls show the guest's CPU
+  bool of_vcpus = false;                  // the guest's CPU is a guest call's vcpu, not its cpu
   bool runs = false;                      // collect when vCPUs ran
   std::vector<GuestBounds*> guests = {};  // they get every event
 };
 
-// Takes the events of one source. Damage only ends them: what came before counts.
+// Takes the events of one source. Damage only ends the events: those before it count.
 class Collector {
  public:
   explicit Collector(Collect what) : what_(std::move(what)) {}

@@ -201,7 +201,7 @@ class Finisher {
       return wrote;
     return sync_file(into, path(plan_.into));
   }
-  // If the file system refuses, the remaining pages are copied.
+  // Closes the holes between the pages; if the file system refuses, copies the remaining pages.
   Result<void> close_holes() {
     const auto parts = trace_dat::find_parts(session_, plan_, stream_.get(), start_.page_size);
     if (!parts) return tl::unexpected(parts.error());
@@ -275,7 +275,7 @@ class Finisher {
       if (auto synced = sync_file(into, path(plan_.into)); !synced) return synced;
       plan_.copied = part.at + done + size;
       if (auto saved = save_plan(); !saved) return saved;
-      // Best effort: a file system without this keeps both copies until the end.
+      // Frees the source's room, if the file system can; otherwise both copies stay until the end.
       (void)::fallocate(source->get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                         static_cast<off_t>(part.offset + done), static_cast<off_t>(size));
       done += size;
@@ -324,7 +324,8 @@ class Finisher {
     }
     return torn;
   }
-  // Names trace.dat. From then on the session has a trace.dat, and raw/ is only a remainder.
+  // Renames the finished file to trace.dat. From then on the session has a trace.dat, and what is
+  // left in raw/ is not needed.
   Result<void> name_it() const {
     const std::string from = plan_.copies() ? plan_.into : trace_dat::kStreamName;
     if (auto named = session_.rename("raw/" + from, "trace.dat"); !named) return named;

@@ -76,8 +76,9 @@ struct Evidence {
   std::vector<ClockBound> bounds;
   std::vector<std::string> left_out;
 
-  // Adds bounds; returns whether they were taken. `identified`: what was taken before is certainly
-  // this guest's. Without that, it cannot be decided which of two contradicting kinds is right.
+  // Adds bounds; returns whether they were taken. `identified`: the bounds that were taken before
+  // are certainly this guest's, so contradicting ones are left out; otherwise these are an Error,
+  // because nothing shows which of two contradicting kinds is right.
   Result<bool> add(const Result<std::vector<ClockBound>>& more, std::string_view name,
                    bool identified, const Assumption& assumption) {
     if (!more) {
@@ -202,8 +203,8 @@ Result<std::optional<Relation>> steady_line(const GuestAlignment& alignment,
   guess.line = std::move(*line);
   const auto kept = refine(guess, guest.times, of_host.runs, evidence);
   if (kept) return guess.line;
-  // A plugin records its QEMU's machine. If the host runs inside that machine, the CPUs of these
-  // records are not the host's vCPUs, so the contradiction proves nothing.
+  // A plugin records the machine that its QEMU runs. If the host itself runs in that machine, the
+  // CPUs of the plugin's records are not the host's vCPUs, so the contradiction proves nothing.
   if (!guest.inside) return std::nullopt;
   return fail(
       "{}, or a clock was slewed between them; run `trapline sync` as long as is recorded, or say "

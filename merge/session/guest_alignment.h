@@ -29,7 +29,7 @@ namespace trapline {
 
 struct GuestAlignment {
   clocks::Relation line;
-  std::string clock;   // of the host's recording
+  std::string clock;   // the clock of the host's recording
   std::string method;  // "sync records: 272 readings, 34 exits; 0 ns residual in 1,702 gaps"
   GuestSyncCounters syncs;
   GuestRunCounters gaps;

@@ -48,9 +48,10 @@ std::optional<WallClock> wall_clock_of(std::span<const clocks::SyncEntry> entrie
   if (first == nullptr) first = last;
   if (first == nullptr) return std::nullopt;
   WallClock wall{first->stamp, middle(*first), 0};
-  // In ns. Over a shorter time, the readings' error hides the difference of the clocks' rates.
+  // The least time, in ns, between the two readings: over a shorter one, the readings' error hides
+  // the difference of the clocks' rates.
   constexpr std::uint64_t kApart = 1'000'000'000;
-  // A wall clock that was set in between has no rate: only its first time is used.
+  // A wall clock that was set between the two readings has no rate: only its first time is used.
   constexpr double kMostRate = 1e-3;
   if (last != nullptr && last->stamp > first->stamp + kApart) {
     const auto passed = static_cast<double>(last->stamp - first->stamp);

@@ -127,7 +127,7 @@ void add_facts(const SessionJson& session, Input& input) {
 // the session's enabled events would have given the recording, had they occurred.
 Capabilities read_session(const SessionJson& session, Input& input) {
   add_facts(session, input);
-  // Only then does the recording hold all of the time in which the kernel counted.
+  // True if the recording holds all events of the time over which the kernel counted (ran_ns).
   const bool is_whole = session.closed && session.missing().empty() && session.changes.empty() &&
                         !session.snapshot && !session.flight;
   for (const SessionThread& thread : session.threads) {
@@ -205,8 +205,8 @@ Result<SymbolTable> load_symbols(const InputOptions& options) {
   return SymbolTable::load(specs);
 }
 
-// A file that the user named must be readable; the session's file and the installed one are
-// optional.
+// Loads the declarations of trace-events-all: the file that the user named, which must be readable,
+// else the session's or the installed one, if there is one.
 Result<tracetool::Declarations> load_trace_events(const InputOptions& options) {
   std::string path = options.trace_events;
   if (path.empty()) {
@@ -220,15 +220,15 @@ Result<tracetool::Declarations> load_trace_events(const InputOptions& options) {
   return path.empty() ? tracetool::Declarations() : tracetool::Declarations::read(path);
 }
 
-// For the plugin's output=both: of a trace.dat and a directory of one run, only one's calls are
-// used.
+// Leaves out calls that the plugin wrote twice (output=both), to a trace.dat and to a directory:
+// only the calls of one of the two are used.
 void leave_out_second_calls(std::vector<RecordingPart>& parts, Input& input) {
   for (auto directory = parts.begin(); directory != parts.end();) {
     bool leave_out = false;
     for (RecordingPart& trace : parts) {
       if (directory->kind != SourceKind::kUftrace || trace.kind != SourceKind::kTraceDat) continue;
       auto overlap = compare_marker_calls(*trace.file, directory->path);
-      if (!overlap || !*overlap) continue;  // their readers report what is wrong with them
+      if (!overlap || !*overlap) continue;  // the recordings' readers report errors
       input.notes.push_back((*overlap)->note);
       leave_out = (*overlap)->use_markers;
       trace.marker_calls = leave_out;
@@ -327,7 +327,7 @@ Result<Input> open_input(const InputOptions& options) {
     for (std::string& sentence : session->missing()) input.missing.push_back(std::move(sentence));
     if (is_folder(path)) enabled.merge(read_session(*session, input));
   }
-  // A guest's threads may have the ids of the host's.
+  // With a guest's recording, a thread's id may be that of a thread of the guest too.
   if (options.paths.size() > 1) input.processes.forget_counted();
   for (const std::string& name : options.without) {
     input.missing.push_back(printable(name) + " is left out, by --without");

@@ -26,7 +26,8 @@ class EvidenceObserver {
   virtual ~EvidenceObserver() = default;
   virtual void begin(const Source& host, const Capabilities& has) = 0;
   virtual void on(const Event& event) = 0;
-  // Called after the last event, while `host` still exists; `status` is an Error if it ended early.
+  // Called after the last event, while the source that begin() got still exists; `status` is an
+  // Error if the source ended early.
   virtual void end(const Result<void>& status) = 0;
 };
 
@@ -55,7 +56,8 @@ struct Input {
   bool records_file_pages = false;  // session.json says that the recording has them
   std::set<std::uint32_t> swaps;    // the kernel's numbers of swap devices
   SymbolTable symbols;
-  // How it was recorded, from session.json: {"Host", "x86_64 6.1.0, 2 CPUs"}, {"Command", "…"}.
+  // How the recording was made, from session.json: {"Host", "x86_64 6.1.0, 2 CPUs"}, {"Command",
+  // "…"}.
   std::vector<std::pair<std::string, std::string>> recorded;
   std::vector<std::string> notes;    // notes about the sources that a reader of the report needs
   std::vector<std::string> missing;  // SessionJson::missing() of the sessions

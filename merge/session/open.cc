@@ -100,7 +100,8 @@ Result<SourceKind> kind_of_file(const File& file) {
               kExpected);
 }
 
-// Returns the kind of a file that is there, if it is one.
+// Returns the kind of the recording at the path; nullopt if no file, or none of a known kind, is
+// there.
 std::optional<SourceKind> kind_at(const std::string& path) {
   const auto part = is_file(path) ? recognise(path) : RecordingPart{};
   return part && part->file ? std::optional(part->kind) : std::nullopt;

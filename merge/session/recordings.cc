@@ -34,7 +34,8 @@ Result<void> Recordings::open(const std::vector<RecordingPart>& parts) {
   return align_clocks();
 }
 
-// With several recordings, the host's is the first one with events of KVM, wherever it was named.
+// Opens the parts and takes their descriptions. Moves the host's recording to the front: the first
+// one with events of KVM, wherever it was named.
 Result<void> Recordings::describe(const std::vector<RecordingPart>& parts) {
   const auto is_text = [](const RecordingPart& part) {
     return part.kind == SourceKind::kTraceText;
@@ -78,8 +79,8 @@ Result<void> Recordings::describe(const std::vector<RecordingPart>& parts) {
   return {};
 }
 
-// Reads a recording to its end, in order of time with the guests whose shift it checks, which
-// follow it in `all`.
+// Reads the first recording of `all` to its end. The others are guests whose shift it checks; they
+// are read with it, in order of time.
 Result<void> Recordings::collect_evidence(const std::vector<Recording*>& all, const Collect& what) {
   Recording& first = *all.front();
   if (first.evidence) return {};
@@ -187,7 +188,7 @@ Result<void> Recordings::gather_guest(Recording& recording) {
     std::ranges::stable_sort(guest.brackets, {},
                              [](const clocks::SyncEntry& entry) { return entry.point.stamp; });
   }
-  // The plugin stamps what it sees.
+  // A sync record with a stamp comes from the plugin, which is outside the guest.
   guest.inside = !of_tasks || guest.syncs.empty() || !guest.syncs.front().stamp;
   guest.clock = recording.is.clock;
   guest.cycles = guest.inside && recording.is.cycles;
@@ -196,7 +197,8 @@ Result<void> Recordings::gather_guest(Recording& recording) {
     auto printed = printed_in(recording);
     if (!printed) return tl::unexpected(std::move(printed).error());
     guest.own_syncs = !of_tasks && printed->empty();
-    // Both may have the same series: `trapline sync` writes it to trace_marker and prints it.
+    // guest.syncs and *printed may have the same series: `trapline sync` writes each series to
+    // trace_marker and prints it.
     std::set<std::uint32_t> known;
     for (const GuestSyncLine& line : guest.syncs) known.insert(line.record.series);
     for (const GuestSyncLine& line : *printed)
@@ -255,7 +257,7 @@ Result<std::vector<clocks::SourceClock>> Recordings::read_clocks(bool with_syncs
   for (Recording& recording : recordings_) {
     if (recording.aligned) continue;
     clocks::SourceClock& clock = all.emplace_back(clock_of(recording.is));
-    if (alone) {  // it needs no alignment
+    if (alone) {  // a single recording needs no alignment
       clock.applied.clear();
       break;
     }
@@ -341,7 +343,7 @@ std::size_t Recordings::aligned_place(const Recording& recording) const {
 // Says how far trace-cmd's shift of a guest's times may be off; the Error: too far.
 Result<void> Recordings::check_shift(const Recording& recording,
                                      clocks::Alignment& alignment) const {
-  // In ns; a round trip of trace-cmd's messages takes less, so a right shift is off by less.
+  // The greatest error of a right shift, in ns: a round trip of trace-cmd's messages takes less.
   constexpr std::uint64_t kMostOff = 1'000'000;
   const auto guest = shifted_guest(recording);
   const auto found = guest && recording.shift ? recording.shift->found() : std::nullopt;

@@ -35,8 +35,9 @@ std::vector<gid_t> groups_of(const char* name, gid_t gid) {
   }
 }
 
-// The folder that `path` is in, opened with the rights of the session's owner or, if the owner
-// cannot enter or write it, with root's; then only root may be able to write to it.
+// The folder that `path` is in, opened with the rights of the session's owner. If the owner cannot
+// enter or write the folder, it is opened with root's rights; open_above() then requires that
+// nobody but root can write to it.
 struct Above {
   Folder folder;
   std::string name;
@@ -322,7 +323,7 @@ Result<Folder> open_session_folder(const std::string& path) {
 }
 
 Result<void> remove_session_folder(Folder session) {
-  // Its session.json is removed last, so that a kill leaves a session.
+  // Removes session.json last, so that what a killed process leaves is still known as a session.
   const auto remove_all = [&session]() -> Result<void> {
     for (const std::string& name : session.names().value_or(std::vector<std::string>())) {
       if (name == "session.json") continue;

@@ -21,9 +21,9 @@ using json = nlohmann::ordered_json;  // for writing
 using parsed = nlohmann::json;
 
 // The fields of each object in the order of the text, for both writer and reader. visit() is for a
-// field that is always written; visit.told() for one that is left out if it says nothing (0, false,
-// empty). Both return whether the field exists. of() returns whether an element of a list has what
-// it needs.
+// field that is always written; visit.known() for one that is left out if its value is 0, false or
+// empty. Both return whether the field exists. of() returns whether an element of a list has all
+// fields that it needs.
 struct Fields {
   static bool of(auto& visit, ClockReadings& clocks) {
     for (std::size_t i = 0; i < kReadableClocks; ++i)
@@ -148,7 +148,7 @@ struct Fields {
     visit.known("swaps", edge.swaps);
     visit.known("memory_kb", edge.memory);
     visit.known("slots", edge.slots);
-    if (edge.slots.size() > kMostSlots) edge.slots.clear();  // a part of them would name too much
+    if (edge.slots.size() > kMostSlots) edge.slots.clear();  // some slots alone would mislead
     return true;
   }
   static bool of(auto& visit, SessionHost& host) {
@@ -380,9 +380,10 @@ std::vector<std::string> SessionJson::missing() const {
   return sentences;
 }
 
-// Returns false if the recording may have more sync records than session.json: from kMostSyncs on,
-// that has only some; if the session was not closed, the last are missing; in a flight recorder's
-// snapshot, all are. With --snapshot-on, the recording lacks most of the markers.
+// Returns false if the recording may have more sync records than session.json. If there are
+// kMostSyncs or more, session.json has only some of them; if the session was not closed, it lacks
+// the last; in a flight recorder's snapshot, it has none. With --snapshot-on, the recording itself
+// lacks most of the markers.
 bool SessionJson::has_all_syncs() const {
   if (flight) return false;
   return (closed && sync.size() < kMostSyncs) || snapshot.has_value();

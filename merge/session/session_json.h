@@ -27,10 +27,11 @@ struct CpuLoss {
   }
 };
 
-// A change of the instance by another process. Between these times, by the recording's clock,
-// events may be missing without any other sign. 0: the clock cannot be read; the whole recording.
+// A change of the instance by another process. Between from_ns and to_ns, by the recording's clock,
+// events may be missing without any other sign. Both are 0 if the clock cannot be read: then events
+// of the whole recording may be missing.
 struct SessionChange {
-  std::vector<std::string> files;  // files that it wrote in the instance's folder
+  std::vector<std::string> files;  // files that the process wrote in the instance's folder
   std::uint64_t from_ns = 0, to_ns = 0;
   bool goes_on = false;  // until the recording's end
   bool operator==(const SessionChange&) const = default;
@@ -49,7 +50,8 @@ struct SessionVm {
   std::string name;
 };
 
-// cpu.stat of a cgroup of threads, or of one above, when first and when last seen.
+// The counts in cpu.stat of a cgroup of threads, or of a cgroup above it, when first and when last
+// seen.
 struct SessionCgroup {
   std::string path;  // "/machine/vm1"; for cgroup v1 "cpu:/machine/vm1"
   std::uint64_t throttled_before = 0, throttled_after = 0;  // nr_throttled
@@ -62,7 +64,7 @@ struct SessionCgroup {
 inline constexpr std::size_t kMostSyncs = 64;
 struct SessionSync {
   std::uint64_t series = 0;
-  std::uint32_t index = 0;  // of the marker between the two readings
+  std::uint32_t index = 0;  // number, in the series, of the marker between the two readings
   ClockReadings before, after;
   std::optional<std::uint64_t> stamp;  // the marker's stamp on the recording's clock
   std::optional<ClockAdjustment> adjustment = std::nullopt;
@@ -98,9 +100,9 @@ struct SessionSnapshot {
 struct SessionFlight {
   std::string asked_by;  // "command", "signal", "expression"
   std::string why;
-  std::uint64_t span_ns = 0;             // how much the recorder was to keep
-  std::uint64_t from_ns = 0, to_ns = 0;  // what it kept, by the recording's clock
-  bool shortened = false;                // because its memory was full
+  std::uint64_t span_ns = 0;             // the length of time that the recorder was to keep
+  std::uint64_t from_ns = 0, to_ns = 0;  // the time that it kept, by the recording's clock
+  bool shortened = false;                // it kept less, because its memory was full
   std::uint64_t refused = 0;             // requests since the previous snapshot that came too soon
 };
 
@@ -127,7 +129,7 @@ struct SessionMemory {
   std::int32_t pid = 0;
   std::uint64_t anonymous = 0, file = 0, shared = 0, swapped = 0;
 };
-// SessionEdge has what decides on page faults, at the recording's beginning or end.
+// The settings and the memory that decide on page faults, at the recording's beginning or end.
 struct SessionEdge {
   std::string huge_pages, same_pages;  // transparent_hugepage/enabled, ksm/run: the kernel's words
   std::vector<std::string> swaps;      // as SessionJson::swaps

@@ -31,16 +31,17 @@ namespace trapline {
                                                    std::vector<SessionChange> changes,
                                                    std::uint32_t cpus);
 
-// Gives the calls of these vCPUs the threads of the vCPUs; each task keeps a stack of its own.
+// Wraps a source with guest calls: a call on a vCPU of `threads` gets the vCPU's thread, and each
+// task keeps a call stack of its own.
 [[nodiscard]] std::unique_ptr<Source> with_vcpu_threads(std::unique_ptr<Source> source,
                                                         std::map<std::int32_t, ThreadId> threads);
 
 // Wraps a recording made inside a guest (by uftrace or trace-cmd) as a source on its host's clock.
 //
 // Its events keep their meaning and contain their guest (Event::machine): a switch of the guest's
-// scheduler is not one of the host's. `thread` is the host's thread of the vCPU that ran the
-// event's task; 0 if not known, because no schedule event shows the task's CPU. `task` is the
-// guest's own. Threads inside a payload are the guest's.
+// scheduler is not one of the host's. Event::thread is the host's thread of the vCPU that ran the
+// event's task; 0 if not known, because no schedule event shows the task's CPU. Event::task is the
+// guest's thread. Threads inside a payload are the guest's.
 [[nodiscard]] std::unique_ptr<Source> with_guest_alignment(std::unique_ptr<Source> source,
                                                            const GuestAlignment& alignment,
                                                            MachineId machine);

@@ -26,10 +26,10 @@ struct ExportOptions {
   std::string format;           // a name of export_formats()
   std::string rows = "exits";   // rows of jsonl, arrays and csv
   std::string guest_span;       // which intervals of the guest; empty: none
-  std::string weight = "time";  // of folded stacks
+  std::string weight = "time";  // the figure that folded stacks carry
   bool kernel = false;          // folded stacks of the kernel's time alone
-  std::string host, session;    // labels
-  bool events = false;          // the kernel's events as well
+  std::string host, session;    // the label columns of rows
+  bool events = false;          // write the kernel's events as well
   std::string output;
   bool force = false;
 };

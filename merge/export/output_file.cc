@@ -20,8 +20,8 @@ namespace {
 
 std::string link_to(const UniqueFd& fd) { return fmt::format("/proc/self/fd/{}", fd.get()); }
 
-// Returns a file without a name, of which a kill leaves nothing; none if the file system, or a
-// system without /proc, could not name it later.
+// Returns a file without a name, which is gone if this process is killed; no file if it could not
+// get a name later, because of the file system or because /proc is missing.
 UniqueFd unnamed_file(const Folder& folder) {
   UniqueFd fd(::openat(folder.fd(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
   if (fd && ::access(link_to(fd).c_str(), F_OK) != 0) fd.reset();
@@ -71,7 +71,7 @@ Result<OutputFile> OutputFile::create_in(Folder folder, const std::string& name,
   }
   if (there && (S_ISCHR(there->st_mode) || S_ISFIFO(there->st_mode))) {
     std::signal(SIGPIPE, SIG_IGN);
-    auto device = folder.open_device(name);  // a device stays what it is
+    auto device = folder.open_device(name);  // a device is written, never replaced by a file
     if (!device) return tl::unexpected(std::move(device).error());
     return OutputFile(path, std::move(*device));
   }
@@ -87,7 +87,7 @@ Result<OutputFile> OutputFile::create_in(Folder folder, const std::string& name,
   UniqueFd unnamed = beside.size() <= NAME_MAX ? unnamed_file(folder) : UniqueFd();
   const bool is_named = !unnamed;
   auto fd = is_named ? folder.create(beside, 0666) : Result<UniqueFd>(std::move(unnamed));
-  // Removes the file of a process that was killed.
+  // A killed process that had this process's id may have left a file of that name: removes it.
   if (!fd && folder.remove(beside)) fd = folder.create(beside, 0666);
   if (!fd) return tl::unexpected(std::move(fd).error());
   OutputFile made(path, std::move(*fd));

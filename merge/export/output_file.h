@@ -1,6 +1,6 @@
 // Writes a file completely or not at all: it is written beside its place, without a name if the
-// file system supports that, and then renamed. "-" is the standard output. As root, other users
-// cannot redirect it (folder.h).
+// file system supports that, and then renamed. "-" is the standard output. If root runs this, other
+// users cannot redirect the output (folder.h).
 #pragma once
 
 #include <optional>
@@ -17,9 +17,9 @@ namespace trapline {
 
 class OutputFile {
  public:
-  // Makes a file. Follows a link; as root only if root alone can have made it, otherwise replaces
-  // it. Errors (kUsage): the file exists and `force` is false; (kRuntime): the folder cannot be
-  // written.
+  // Makes a file. Follows a link at `path`; for root only if root alone can have made the link,
+  // otherwise replaces the link. Errors (kUsage): the file exists and `force` is false; (kRuntime):
+  // the folder cannot be written.
   [[nodiscard]] static Result<OutputFile> create(const std::string& path, bool force);
   OutputFile(OutputFile&&) noexcept = default;
   OutputFile& operator=(OutputFile&&) = delete;
@@ -61,9 +61,9 @@ class OutputFile {
   Result<void> status_;
 };
 
-// Checks whether a file may be written there, before a recording is read for it. Errors (kUsage):
-// it is one of `inputs` or inside one, even with `force`; it exists, is not an open descriptor
-// (/dev/stdout), and `force` is false.
+// Checks whether a file may be written at the path, before a recording is read for it. Errors
+// (kUsage): the path is one of `inputs` or inside one, even with `force`; the file exists, is not
+// an open descriptor (/dev/stdout), and `force` is false.
 [[nodiscard]] Result<void> check_output(const std::string& path, bool force,
                                         std::span<const std::string> inputs);
 

@@ -445,7 +445,7 @@ std::uint64_t PerfettoExporter::lane(TrackKind kind, ThreadId process, Timestamp
   return lanes.back().track;
 }
 
-// Writes the request, interrupt or turn in asynchronous_. It was held back because the flows that
+// Writes the request, interrupt or turn in asynchronous_, which is held back because the flows that
 // lead to a span come after the span.
 void PerfettoExporter::write_asynchronous(const Pipeline& pipeline) {
   if (!asynchronous_) return;

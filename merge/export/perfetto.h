@@ -7,7 +7,7 @@
 //     requests, interrupts        as many lanes as overlap; requests with their stages
 //     guest spans: …              the guest's intervals, with the parts of their vCPU's time
 //     vhost-1234 (tid 1236)       a vhost worker's turns
-//     wake-ups                    by others than vCPUs, whose own are on their tracks
+//     wake-ups                    by other threads; those by a vCPU are on the vCPU's track
 //   events lost                   one for each CPU
 //
 // Scheduling of the host's and the guests' kernels is written as native events, so that Perfetto
@@ -169,8 +169,8 @@ class PerfettoExporter : public Exporter {
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
 
  private:
-  static constexpr std::uint64_t kWindow = 100'000'000;  // for the counters, ns
-  static constexpr std::uint64_t kMostOff = 1'000;       // for a guest's clock, ns
+  static constexpr std::uint64_t kWindow = 100'000'000;  // ns for which a counter has one value
+  static constexpr std::uint64_t kMostOff = 1'000;       // ns that a guest's clock may drift
   static constexpr std::size_t kMostLanes = 4096, kMostFlows = 1u << 16, kMostThreads = 1u << 16;
 
   // Numbers of the texts that every trace contains.
@@ -228,7 +228,8 @@ class PerfettoExporter : public Exporter {
     Counters counters;
   };
 
-  // Returns a flow's number, from the span that it leaves. A span may have one flow of each kind.
+  // Returns the number of the flow of this kind that leaves the span. At most one flow of each kind
+  // leaves a span.
   [[nodiscard]] static std::uint64_t flow_of(SpanId from, FlowKind kind);
   void add_metadata(std::uint64_t at, const Timeline& timeline);
   [[nodiscard]] std::uint64_t vm_track(ThreadId process);
@@ -266,19 +267,19 @@ class PerfettoExporter : public Exporter {
   std::map<MachineId, GuestClock> clocks_;
   std::map<ThreadId, std::uint64_t> vms_;
   ThreadTable<Vcpu> vcpus_;
-  Vcpu other_vcpus_;  // stands for those beyond kMostThreads
+  Vcpu other_vcpus_;  // stands for all vCPUs beyond kMostThreads
   std::map<std::tuple<MachineId, ThreadId, std::uint64_t>, std::uint64_t> functions_;
   std::map<std::pair<TrackKind, ThreadId>, std::vector<Lane>> lanes_;
   std::map<std::uint32_t, std::uint64_t> lost_;      // by CPU
   std::map<ThreadId, std::uint64_t> wakeup_tracks_;  // by the VM's process
   std::map<ThreadId, std::uint64_t> worker_tracks_;
-  // The exit whose children are still to come, and what is known of it before its span comes.
+  // The exit whose children are still to come, and facts about the exit that come before its span.
   NestedExit open_;
   perfetto::Text reason_;
   std::vector<perfetto::Annotation> annotations_;
   SpanId served_ = SpanId::kNone;  // the handler that served the exit
   bool writes_ = false;            // the exit may carry a notify
-  std::vector<Flow> wakeups_;      // those that led to its parts, in order
+  std::vector<Flow> wakeups_;      // wake-ups that led to the exit's parts, in order
   std::optional<Asynchronous> asynchronous_;
   std::set<std::uint64_t> ended_flows_;
   std::uint64_t about_track_ = 0;  // for facts about the recording

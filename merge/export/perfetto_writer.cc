@@ -107,9 +107,10 @@ void Writer::annotate(const Annotation& annotation) {
   out_.end(inner);
 }
 
-// Begins a track event, to which the caller adds fields, and returns where it begins. Nearly all
-// packets are track events, so all that is the same in them is copied in two pieces. The first
-// includes the time, which the next packet often has too: one slice ends where another begins.
+// Begins a track event, to which the caller adds fields, and returns where the event begins. Nearly
+// all packets are track events, so the bytes that they share are copied in two pieces. The first
+// piece includes the time, which the next packet often has too, as one slice ends where another
+// begins.
 [[gnu::always_inline]] inline char* Writer::begin_slice(std::uint64_t track, std::uint64_t at,
                                                         Type type) {
   constexpr char kEvent[8] = {kTrackEvent << 3 | 2, 0, 9 << 3, 0, 11 << 3};
@@ -126,7 +127,8 @@ void Writer::annotate(const Annotation& annotation) {
   return event;
 }
 
-// Ends a track event with few fields, all of which are at `event`.
+// Ends a track event that begins at `event` and is at most 127 bytes long, so that each of its two
+// lengths is one byte.
 [[gnu::always_inline]] inline void Writer::end_slice(char* event) {
   char* const end = out_.place_for(0);
   event[1] = static_cast<char>(end - event - 2);

@@ -21,8 +21,8 @@
 
 namespace trapline {
 
-// A protobuf message written into one buffer, field by field, for packets by the million:
-// protozero's writers append to a string for each byte, which cost more than all that was written.
+// A protobuf message written into one buffer, field by field. A trace has millions of packets, for
+// which protozero's writers, which append to a string for each byte, are too slow.
 class ProtoBuffer {
  public:
   using Field = std::uint32_t;
@@ -118,7 +118,7 @@ class ProtoBuffer {
 
   std::vector<char> bytes_;
   char* at_ = nullptr;     // the end of what is written
-  char* limit_ = nullptr;  // after it there is room for a tag and a number alone
+  char* limit_ = nullptr;  // only a tag and a number have room after this place
 };
 
 }  // namespace trapline
@@ -156,8 +156,8 @@ class Writer {
   [[nodiscard]] Text name(std::string_view text) { return {intern(names_, text), text}; }
   [[nodiscard]] Text value(std::string_view text) { return {intern(values_, text), text}; }
 
-  // Adds a track below `parent` (0: at the top) and returns its number. One with a unit is a
-  // counter's.
+  // Adds a track below `parent` (0: at the top) and returns its number. A track with a unit shows a
+  // counter.
   [[nodiscard]] std::uint64_t add_track(std::uint64_t parent, std::string_view name, int rank = 0,
                                         bool explicit_order = false, const char* unit = nullptr);
   void begin(std::uint64_t track, std::uint64_t at, const Slice& slice) {
@@ -204,7 +204,7 @@ class Writer {
   static constexpr std::size_t kPiece = std::size_t{64} << 10;
   struct Interned {
     ProtoBuffer::Field field;  // its field in InternedData
-    Names ids = {};            // a text's number, and Names::kOther more
+    Names ids = {};            // a text's id here is its number in the trace plus Names::kOther
   };
   std::uint64_t intern(Interned& texts, std::string_view text);
   // Begins a packet of the sequence; add its other fields before end_packet(). Packets of another
@@ -222,7 +222,7 @@ class Writer {
   OutputFile output_;
   ProtoBuffer out_;
   // The beginning of a track event's packet: its tag and length, the sequence, its flags, and the
-  // time of the last one.
+  // time of the last packet.
   static constexpr std::size_t kTimeAt = 7;
   std::array<char, 24> head_ = {1 << 3 | 2, 0, 10 << 3, 1, 13 << 3, 2, 8 << 3};
   std::ptrdiff_t head_size_ = kTimeAt + 1;

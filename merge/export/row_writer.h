@@ -73,7 +73,7 @@ enum class RowForm : std::uint8_t { kJsonl, kArrays, kCsv };
 
 class RowWriter {
  public:
-  // Writes the columns' names first, but for kJsonl. A column's name has at most kMostName bytes.
+  // Writes the columns' names first, except for kJsonl. A name has at most kMostName bytes.
   RowWriter(RowForm form, OutputFile output, const std::vector<std::string_view>& columns);
   static constexpr std::size_t kMostName = 18;
 

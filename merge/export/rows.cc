@@ -242,8 +242,8 @@ class FaultRowExporter final : public RowExporter {
 
 // Merges the pages of first faults to ranges of ascending adjacent pages, each page to one range.
 // The last kMostOpen ranges can grow, as a guest often goes through several parts of its memory at
-// once. A large page goes without the parts that ranges have, so its fault may extend several of
-// them: it counts in that of its address.
+// once. Parts of a large page that ranges already have are left out, so the rest may extend several
+// ranges; the fault counts in the range of its address.
 class WorkingSetRowExporter final : public RowExporter {
  public:
   WorkingSetRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
@@ -320,7 +320,7 @@ class WorkingSetRowExporter final : public RowExporter {
     open_.pop_front();
   }
   std::deque<Range> open_;  // in the order of their first faults
-  // The pages that ranges have, by VM and number of 2 MiB.
+  // The pages that ranges have, by VM and number of the 2 MiB that they are in.
   std::map<std::pair<ThreadId, std::uint64_t>, std::bitset<kLargePage / kPage>> pages_;
   std::set<ThreadId> unknown_;  // vCPU threads whose process is not known
 };
@@ -598,7 +598,7 @@ class ExitRowExporter final : public RowExporter {
   std::string stack_;                  // a stack for which there is no room
   std::size_t kept_ = 0;               // bytes of stacks_
   std::array<std::string, 4> nested_;  // for each NestedLevel
-  ExitTexts<std::string> exits_;       // their cells of reason and detail
+  ExitTexts<std::string> exits_;       // exits' cells of reason and detail
   RequestSpan request_;                // the request whose span comes next
   IrqSpan interrupt_;                  // the interrupt whose span comes next
 };

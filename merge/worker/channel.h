@@ -21,7 +21,7 @@ struct Request {
 void answer(MessageKind kind, std::span<const std::byte> payload);
 void refuse(ErrorKind kind, std::string_view reason);
 
-// Sends the rows so far as a piece of the answer when they are large enough. Call it between rows.
+// Sends the rows so far as a piece of the answer, if they are large enough. Call it between rows.
 inline void answer_piece(MessageKind kind, MessageWriter& rows) {
   if (rows.size() < kMessagePiece) return;
   answer(kind, rows.bytes());

@@ -54,7 +54,7 @@ bool install_filter() {
 // The first of the workers' uids. Above it, only user namespaces and systemd allocate uids, in
 // ranges that do not overlap with the workers'.
 constexpr uid_t kFirstUid = 0x70000000;
-constexpr uid_t kOverflowUid = 65534;  // used if a user namespace lacks the others
+constexpr uid_t kOverflowUid = 65534;  // used if a user namespace lacks the workers' uids
 
 // Returns whether the process may change its uid. A sandbox around the caller, such as QEMU's, may
 // kill a process that asks for another uid, so a child asks first.

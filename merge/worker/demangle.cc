@@ -28,7 +28,7 @@ std::string demangled;
 std::jmp_buf too_long;
 MessageWriter names;                   // the answer so far
 volatile std::sig_atomic_t busy = 0;   // a demangler is running
-volatile std::sig_atomic_t ticks = 0;  // since it was called
+volatile std::sig_atomic_t ticks = 0;  // timer ticks since the demangler was called
 
 // Takes the next part of a name. The demanglers pass on their text every 256 bytes; they hold no
 // memory then, so longjmp leaks none.
@@ -54,9 +54,9 @@ bool demangle(const std::string& name) {
   return cxx && demangled_by(cplus_demangle_v3_callback, name.c_str());
 }
 
-// Handles a name that takes long without producing text. The demangler cannot be left, so the names
-// before are the answer, and the worker ends. The caller keeps this name as it is and asks another
-// worker for the rest.
+// Handles a name that takes long without producing text. The demangler cannot be left, so the
+// worker answers with the names before this one and ends. The caller keeps this name as it is and
+// asks another worker for the names after it.
 void on_tick(int) {
   constexpr int kMostTicks = 3;
   ticks = ticks + 1;

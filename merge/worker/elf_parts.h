@@ -24,8 +24,8 @@ void send_source_lines(Elf* elf);
 struct LinkageEntry {
   std::uint64_t address = 0;
   std::uint64_t size = 0;
-  std::uint64_t limit = 0;  // end of its section
-  std::string_view name;    // in the file
+  std::uint64_t limit = 0;  // end address of the entry's section
+  std::string_view name;    // points into the file's bytes
 };
 
 // Returns the procedure linkage table's entries; none for files not of x86-64 or AArch64.

@@ -137,7 +137,7 @@ std::string_view printed(std::uint32_t cpu, std::string_view event, Fence& fence
 void print(MessageReader& request) {
   static Fence fence(1u << 16);
   MessageWriter texts;
-  std::size_t at_once = 8, count = 0;  // the caller waits for the first ones
+  std::size_t at_once = 8, count = 0;  // few at first, since the caller waits for the first texts
   while (!request.at_end()) {
     const auto cpu = request.number<std::uint32_t>();
     const auto event = request.text();

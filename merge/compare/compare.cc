@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-// In all runs together: a row with fewer exits is not tested.
+// A row with fewer exits in all runs together is not tested.
 constexpr std::uint64_t kFewestExits = 50;
 
 // A percentile is the middle of a histogram bucket, so its error is up to 1/256, uniformly
@@ -75,7 +75,7 @@ Figure figure_of(const Recorded& run, const std::string& key, Metric metric) {
   const auto divided = [&](double sum, double by) {
     return Figure{ratio(sum, by), noise * count / (by * by)};
   };
-  // How often something came in a time that was not seen is not known.
+  // Figures per time are not known if more than a hundredth of the vCPUs' time was not seen.
   const bool of_time =
       metric == Metric::kRate || metric == Metric::kShare || metric == Metric::kCost;
   if (run.hides_time && of_time) return {};
@@ -168,9 +168,9 @@ bool is_known_by_id(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
 }
 
-// Returns whether the row may be another one in the other runs: it is of a VM or vCPU that is known
-// by its id, which is another one there; or only one side has it, and it is of a culprit with an id
-// in its name, or of a vCPU, which has its VM's name only beside other VMs.
+// Returns whether the same row may have another name in other runs: its VM or vCPU is named by an
+// id, which changes from run to run; or only one side has the row, and its culprit has a number in
+// its name, or it is of a vCPU, whose row names the VM only in a run with several VMs.
 bool may_be_renamed(const ComparedRow& row, const CompareOptions& options) {
   const bool one_sided = row.before_count == 0 || row.after_count == 0;
   const auto may_be_other = [&](std::string_view culprit) {

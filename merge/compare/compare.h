@@ -41,7 +41,7 @@ struct Recorded {
   std::string path;
   std::string clock;
   bool cycles = false;
-  double unit = 1;  // of the stamps from which the rows are made, in ns or cycles
+  double unit = 1;  // unit of the stamps that the rows are made from, in ns or cycles
   ExitModel model;
   bool markers = false;
   std::uint64_t events = 0, lost = 0, losses_uncounted = 0, exits = 0;
@@ -68,7 +68,7 @@ enum class Metric : std::uint8_t {
   kP50,
   kP99,
   kShare,  // share of the vCPUs' wall time
-  kCost,   // time per time that the guest ran
+  kCost,   // the row's time, divided by the time that the guest ran
   kKernel,
   kUser,
   kPreempted,
@@ -82,7 +82,7 @@ inline constexpr std::array<std::string_view, kMetrics> kMetricNames = {
 
 // One metric of a row on both sides, and its change. Figures are NaN if they are not known.
 struct MetricChange {
-  std::optional<RunFigures> runs;  // none if the row does not have the metric
+  std::optional<RunFigures> runs;  // nullopt if the row does not have the metric
   double before = 0, after = 0;    // values of the sides
   double change = 0;               // as a share of `before`; infinite if that was 0
   Change test;
@@ -96,7 +96,7 @@ struct ComparedRow {
   [[nodiscard]] const MetricChange& of(Metric metric) const {
     return metrics[static_cast<std::size_t>(metric)];
   }
-  // Returns the cost of the change: time per time that the guest ran; 0 if not known.
+  // Returns the change of Metric::kCost, `after` minus `before`; 0 if not known.
   [[nodiscard]] double cost() const;
 };
 

@@ -42,8 +42,8 @@ std::string interrupt_text(const GroupKey& key) {
                      kSteps[key.words[3]]);
 }
 
-// Returns the text without what differs in another recording: without thread numbers and without
-// advice on what to record.
+// Returns the text without the parts that differ between recordings: thread numbers, and advice on
+// what to record.
 std::string short_culprits(std::string text) {
   for (const std::string_view begin : {" (tid ", " (record "}) {
     for (auto at = text.find(begin); at != std::string::npos; at = text.find(begin, at)) {
@@ -323,7 +323,8 @@ Result<void> check_distinct(const std::vector<Recorded>& side) {
   return trapline::check_distinct(std::span<const RunGiven>(runs));
 }
 
-// Warns if the runs of the sides were not mixed in time: then a drift affects one side only.
+// Warns if all runs of one side begin before all runs of the other, so that a drift over time would
+// affect one side only.
 std::optional<std::string> warn_of_order(const std::vector<Recorded>& before,
                                          const std::vector<Recorded>& after) {
   if (method_for(before.size(), after.size()) == Method::kNone) return std::nullopt;

@@ -86,7 +86,7 @@ namespace {
 
 // Limits to the precision of a difference, on the scale on which figures are compared.
 struct Exactness {
-  double floor = 0;  // of its squared error
+  double floor = 0;  // least squared error of the difference
   double noise = 0;  // least variance of each run
   double unit = 0;   // a difference up to this counts as none
 };
@@ -94,13 +94,13 @@ struct Exactness {
 // The figures of all runs on the scale on which they are compared; the runs of `before` come first.
 struct Scaled {
   std::vector<double> values;  // NaN: none
-  double unit = 1;  // size of 1 on the scale of the figures; for logarithms it is not used
+  double unit = 1;             // a figure is its value here times this; unused for logarithms
   Exactness exact;
   bool logarithms = true;
-  double before = 0;  // value of the side
+  double before = 0;  // side_value() of the side `before`
 };
 
-// Smaller differences are rounding errors.
+// Relative differences that are smaller are rounding errors.
 constexpr double kRounding = 1e-9;
 
 std::optional<Scaled> scaled(const RunFigures& figures) {
@@ -173,8 +173,8 @@ struct Split {
   std::vector<std::uint32_t> before, after;
 };
 
-// Goes through the choices of runs that are taken as `before`: all choices, or as many as are
-// drawn.
+// Goes through the choices of the runs that count as the side `before`: all choices, or so many
+// random ones.
 class Splits {
  public:
   Splits(std::size_t before, std::size_t after, std::size_t most, std::uint64_t seed)
@@ -248,8 +248,8 @@ class Block {
   }
 
  private:
-  // Compilers do not vectorise these loops themselves; without this type they took four times as
-  // long.
+  // Compilers do not vectorise the loops in sum() themselves; without the vector types the loops
+  // took four times as long.
   using Pair = double __attribute__((vector_size(16)));
   using Bits = std::int64_t __attribute__((vector_size(16)));
   static constexpr std::size_t kPairs = kFigures / 2;

@@ -35,7 +35,7 @@ class Random {
   std::uint64_t state_;
 };
 
-// How finely a figure is known; Resolution(0, 0, 0) is of an exact one.
+// How finely a figure is known; Resolution(0, 0, 0) is that of an exact figure.
 struct Resolution {
   Resolution(double bucket_error, double stamp_unit, double stamp_noise)
       : bucket(bucket_error), unit(stamp_unit), noise(stamp_noise) {}
@@ -65,8 +65,8 @@ inline constexpr std::string_view kMethodNames[] = {"none", "student", "permutat
 inline constexpr std::size_t kFewestRuns = 3, kFewestForPermutation = 5;
 [[nodiscard]] Method method_for(std::size_t before, std::size_t after);
 
-// The change from `before` to `after` as a share of `before`, with an interval that holds together
-// with those of all other figures tested with it.
+// The change of a figure from the side `before` to the side `after`, as a share of the figure of
+// `before`. Its interval holds together with the intervals of all figures tested with it.
 struct Change {
   double low = 0, high = 0;
   double p = 1;            // of this figure alone, by Student's t
@@ -82,15 +82,16 @@ struct Change {
 [[nodiscard]] double side_value(std::span<const double> side, bool logarithms);
 [[nodiscard]] bool takes_logarithms(const RunFigures& figures);
 
-// Limit of the splits of the runs that are examined; if there are more, `seed` draws them.
+// Limit of the splits (assignments of all runs to two sides) that are examined. If more are
+// possible, test_together() draws so many at random, from its `seed`.
 inline constexpr std::size_t kMostSplits = 10'000;
-// Returns a smaller limit if kMostSplits would take more than two seconds for so many figures and
-// runs.
+// Returns kMostSplits, or a smaller limit if so many splits would take more than two seconds for so
+// many figures and runs.
 [[nodiscard]] std::size_t most_splits(std::size_t figures, std::size_t runs);
 struct Tested {
   std::vector<Change> changes;
   std::size_t tests = 0, splits = 0;
-  // False: there are too few splits for any to be rare enough.
+  // False if there are so few splits that none is rare enough to prove a change.
   bool can_prove = true;
 };
 [[nodiscard]] Tested test_together(std::span<const RunFigures> figures, Method method,

@@ -19,7 +19,7 @@ std::string_view unit_of(Metric metric, bool cycles) {
   return cycles ? "cycles" : "ns";
 }
 
-// Returns text's name of a metric.
+// Returns the name of a metric in text output.
 std::string_view title_of(Metric metric, const ExitModel& model) {
   if (metric == Metric::kKernel)
     return part_titles(model.known_states())[static_cast<std::size_t>(Part::kKernel)];
@@ -273,7 +273,8 @@ std::string verdict_text(const Comparison& comparison) {
   return text + (proven.size() > kMost ? ", …" : ".");
 }
 
-// Returns text's table of the proven changes, and below the table how they are proven.
+// Returns the table of the proven changes for text output, and below the table how the changes are
+// proven.
 Table proven_table(const Comparison& comparison) {
   std::vector<MetricRow> rows = metric_rows(comparison, true);
   const bool none = rows.empty();

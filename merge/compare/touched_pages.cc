@@ -12,7 +12,8 @@
 namespace trapline {
 namespace {
 
-// Sorts, and returns how many pairs were in descending order.
+// Sorts order[from] to order[to - 1], and returns how many pairs were in descending order. `room`
+// is as large as `order`.
 std::uint64_t sort_pairs(std::vector<std::size_t>& order, std::vector<std::size_t>& room,
                          std::size_t from, std::size_t to) {
   if (to - from < 2) return 0;
@@ -73,7 +74,8 @@ Table page_table(const TouchedPages& before, const TouchedPages& after) {
       *row.before_ns += page.ns;
       if (found != in_after.end()) common.push_back(found->second);
     }
-    // Pages of one side lie in memory in the order of their first faults.
+    // TouchedPages has its pages in the order of their first faults, so a page's index in
+    // after.pages() is its place in that order.
     std::vector<std::size_t> order;
     for (const TouchedPages::Page* page : common) {
       *both.after_ns += page->ns;
@@ -106,7 +108,8 @@ Table page_table(const TouchedPages& before, const TouchedPages& after) {
                    {.text = fmt::format("No event tells the address of {} faults before and {} "
                                         "after; their pages are in no row.",
                                         grouped(before.unknown()), grouped(after.unknown()))}};
-  // A tau that is nearly 1 or -1 is not written as if the order were the same, or reversed.
+  // Prints "nearly" before a tau that only rounding makes 1.000 or -1.000, since that alone would
+  // say that the order is the same, or reversed.
   constexpr double kNearly = 0.9995;
   if (tau && table.after.empty()) table.after.emplace_back();
   if (tau)

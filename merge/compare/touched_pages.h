@@ -1,5 +1,5 @@
-// Compares which pages of a guest's memory two runs faulted on, and in which order: how well a list
-// of pages that is made from one run, to prefetch them, serves the other.
+// Compares which pages of a guest's memory two runs faulted on, and in which order. This shows how
+// well a list of pages to prefetch that is made from one run serves the other.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class TouchedPages {
   };
   // Adds a fault. Beyond kMost pages, the pages are not known.
   void add(std::uint64_t address, std::uint64_t ns);
-  // Adds a fault whose address no event tells.
+  // Adds a fault whose address is not known.
   void add_unknown() { ++unknown_; }
   [[nodiscard]] std::uint64_t unknown() const { return unknown_; }
   void forget() { pages_.reset(); }
@@ -35,8 +35,8 @@ class TouchedPages {
   std::uint64_t unknown_ = 0;
 };
 
-// Returns Kendall's tau of an order of different numbers: 1 if it is ascending, -1 if it is
-// descending. Nullopt for fewer than two numbers.
+// Returns Kendall's tau of a sequence of different numbers: 1 if the sequence is ascending, -1 if
+// it is descending. Nullopt for fewer than two numbers.
 [[nodiscard]] std::optional<double> kendall_tau(std::vector<std::size_t> order);
 
 // Returns the table "pages", with the pages that both runs faulted on, or one of them, and what

@@ -86,7 +86,8 @@ RemedyId AdviceSink::change(const ExitSpan& exit, Thread& thread, const Pipeline
 
 void AdviceSink::add_fault(const ExitSpan& exit, Sum& sum, const Pipeline& pipeline) {
   constexpr unsigned kHugePage = 21;
-  // A fault in vain comes again, and a page may have to be fetched by another thread.
+  // A larger page may not end a fault that is neither the first on its page nor a copy, nor a fault
+  // that may have waited for another thread.
   const PageFault& fault = pipeline.faults()->last();
   const bool by_copy = fault.why.cause == FaultCause::kCopy;
   const bool slept = fault.why.lack == FaultLack::kServer || fault.why.lack == FaultLack::kSlept;
@@ -362,8 +363,8 @@ std::size_t most_at_once(const std::set<ThreadId>& vcpus, const Naming& names) {
   return static_cast<std::size_t>(most);
 }
 
-// Returns a change that gives each vCPU a CPU. `threads`: those that waited; `vcpus`: the number
-// that share CPUs.
+// Returns a change that gives each vCPU a CPU. `threads`: the threads that waited; `vcpus`: the
+// number of vCPUs that share CPUs.
 std::string cpus_change(const std::set<ThreadId>& threads, std::size_t vcpus, const Naming& names) {
   const std::size_t cpus = host_cpus(names.timeline);
   if (cpus != 0 && cpus < vcpus)
@@ -392,7 +393,7 @@ struct AdviceSink::Found {
   std::uint64_t busy = 0;
   std::uint64_t whole = 0;  // the recording's time
   std::uint64_t unknown_waits = 0, longest_unknown = 0;
-  std::string unknown_text{};  // for the longest of them
+  std::string unknown_text{};  // describes the longest unknown wait
 
   [[nodiscard]] bool enough(std::uint64_t ns) const { return ns != 0 && ns >= busy / kLeast; }
   // Adds a row if the gain may be large enough. The row has no figure if the gain may also be too
@@ -636,8 +637,8 @@ void AdviceSink::find_line(Found& found, const HostThread& loop) const {
   const std::uint64_t line = most->first / 2;
   const bool raises = lines.contains(2 * line + 1);
   if (raises && std::ranges::find(kTimerLines, line) == kTimerLines.end()) return;
-  // A part of the recording does not show that the line is never raised, nor some vCPUs of a VM
-  // what all its exits to QEMU cost.
+  // If only a part of the recording is read, the line may be raised in the rest. If some vCPUs of
+  // the VM are left out, the cost of all its exits to QEMU is not known.
   const auto is_left_out = [&](const VcpuThread& vcpu) {
     return found.names.vcpus.vm_id(vcpu.thread) == loop.vm->id() &&
            !found.names.pipeline.counts(vcpu.thread);
@@ -668,7 +669,8 @@ void AdviceSink::find_of_host(Found& found) const {
   const Naming& names = found.names;
   const Pipeline& pipeline = names.pipeline;
   if (!pipeline.exits().model().sched_switch) return;
-  // Lost events of the host may have taken more: nothing is "at most" then, or "never".
+  // If events of the host were lost, threads may have run more than is known, and lines may have
+  // been raised: then no figure is a maximum, and nothing is known to have "never" happened.
   for (std::size_t i = 0; i < names.timeline.size(); ++i)
     if (pipeline.is_hosts_kernel(i) && names.timeline.source(i).counters().gaps != 0) return;
   const RecordedInterval interval = recorded_interval(names.timeline, pipeline);
@@ -677,7 +679,7 @@ void AdviceSink::find_of_host(Found& found) const {
     std::uint64_t count = 0, low = 0, high = 0;
   };
   std::map<const Vm*, std::array<OfVm, 3>> vms;  // polls, wake-ups, IOThreads
-  std::set<const Vm*> polled;  // those with halts that a poll ended: what did is not known
+  std::set<const Vm*> polled;  // VMs with halts that a poll ended: what woke the vCPU is unknown
   for (const HostThread& thread :
        host_threads(names, pipeline.host_runs()->threads(pipeline.end()))) {
     if (thread.lacks_runs || !thread.vm->known || thread.vm->inferred) continue;

@@ -32,9 +32,9 @@ struct AdviceRow {
   std::uint64_t count = 0;                          // exits, waits or halts
   std::uint64_t cost_ns = 0;                        // cost in the recording
   std::uint64_t gain_low_ns = 0, gain_high_ns = 0;  // both 0: not validated
-  std::uint64_t busy_ns = 0;                        // of all vCPUs; shares are of this time
-  // For CPU time of the host, not busy time: what is saved (host_low_ns 0: only the most is known),
-  // and the recording's length, of which it is a share.
+  std::uint64_t busy_ns = 0;                        // of all vCPUs; the denominator of shares
+  // For a gain in the host's CPU time, not in busy time: the time saved (host_low_ns 0: only the
+  // maximum is known), and the recording's length, of which that time is a share.
   std::uint64_t host_low_ns = 0, host_high_ns = 0, interval_ns = 0;
   bool quota_possible = false;  // a CPU quota may have caused the waits
 };
@@ -43,7 +43,7 @@ struct Advice {
   Report begun;  // head, sources and notes
   Overhead busy;
   std::vector<AdviceRow> rows;           // with a figure, the largest gain first
-  std::vector<AdviceRow> of_host;        // of the host's CPUs, the largest gain first
+  std::vector<AdviceRow> of_host;        // gains in the host's CPU time, the largest first
   std::vector<AdviceRow> not_validated;  // the largest cost first
   std::vector<std::string> finding;      // three sentences
   std::vector<std::string> record;       // what the recording cannot show, a line each
@@ -87,8 +87,8 @@ class AdviceSink : public SpanSink {
     Timestamp last_end;
     std::uint64_t sleeps_waited = 0;  // preempted time in halts in which the vCPU slept
     std::uint64_t to_user = 0;        // cost of exits to the VMM
-    // Sleeps in halts that a timer ended, the time from there to the vCPU's next sleep, and the end
-    // of the last sleep if a timer ended it.
+    // The number of sleeps in halts that a timer ended, the sum of the times from their ends to the
+    // vCPU's next sleep, and the end of the last sleep if a timer ended it.
     std::uint64_t timers = 0, timers_ns = 0;
     std::optional<Timestamp> by_timer;
     // Cost of exits without a device; of faults without an address.
@@ -126,7 +126,7 @@ class AdviceSink : public SpanSink {
 
   ThreadTable<Thread> threads_;
   std::vector<std::uint8_t> by_device_;  // by NameId: RemedyId + 1; 0: not looked up yet
-  std::set<std::pair<ThreadId, std::uint64_t>> ranges_;  // by process: 2 MiB with a fault
+  std::set<std::pair<ThreadId, std::uint64_t>> ranges_;  // by process: ranges of 2 MiB with a fault
   std::map<Waiting, Wait> waits_;
   bool no_quota_;
   Histogram runs_;  // durations of the guest's runs between two exits

@@ -73,8 +73,8 @@ class NodeTree {
   std::map<std::pair<std::size_t, std::string>, std::size_t> known_;
 };
 
-// Sorts the children, the largest first; merges those below `least`; time in no callee is the
-// function's own.
+// Sorts the children, the largest first, and merges those below `least`. Time that is in none of
+// the children becomes a child "itself".
 void arrange(ExplainNode& node, std::uint64_t least) {
   if (node.children.empty()) return;
   std::uint64_t inside = 0, small = 0;
@@ -131,7 +131,8 @@ class ExitPicker : public SpanSink {
                    pipeline.threads().switches());
       if (vmm != nullptr) on_vmm_event(event, *vmm);
     }
-    // Forgets the accesses of the exit before, which may be one that is not passed on.
+    // Forgets the accesses of the thread's previous exit, for which exit() may not have been
+    // called.
     if (of_host && std::holds_alternative<KvmExit>(event.payload)) {
       accessing_.erase(event.thread);
       writing_.erase(event.thread);
@@ -478,7 +479,8 @@ std::string names_text(std::span<const std::pair<std::string, std::uint64_t>> co
   return text;
 }
 
-// Returns what QEMU wrote, by name; the text if there is only one event.
+// Returns the names of the events that QEMU wrote, with the number of each; for a single event, the
+// event's text.
 std::string events_text(const Explanation& explanation) {
   std::vector<std::pair<std::string, std::uint64_t>> counts;
   const VmmEventText* only = nullptr;

@@ -19,7 +19,7 @@ namespace trapline {
 struct ExplainNode {
   std::string text;
   std::uint64_t ns = 0;
-  std::uint64_t count = 0;  // of a culprit: pieces; 0: no count
+  std::uint64_t count = 0;  // for a culprit, into how many pieces its time is split; 0: no count
   std::vector<ExplainNode> children;
 };
 
@@ -42,7 +42,7 @@ struct ExplainStep {
   std::uint64_t after_ns = 0;  // since the exit's beginning
   std::uint64_t ns = 0;
   Part part = Part::kKernel;
-  std::string who;   // empty: it waited for nobody
+  std::string who;   // the culprit; empty: the vCPU waited for nobody
   std::string text;  // "preempted by X"
 };
 
@@ -66,8 +66,9 @@ struct Explanation {
   std::string vmm = "QEMU";    // the VMM that runs the vCPU: Naming::vmm()
   bool before = false;         // the exit begins only after the requested time
   States known;                // the parts that are known for exits in this recording
-  std::uint64_t guest_ns = 0;  // how long the guest ran before; 0: not known
-  // Number of the exit's accesses to ports, or to MMIO; its detail is the first; 0: none known.
+  std::uint64_t guest_ns = 0;  // how long the guest ran before the exit; 0: not known
+  // Number of the exit's accesses to ports, or to MMIO; the exit's detail is that of the first
+  // access. 0: no access is known.
   std::uint64_t accesses = 0;
   std::string fault;  // the cause of the exit's page fault; empty: no fault, or cause not known
   bool has_vmm_events = false;       // the recording has events of QEMU

@@ -344,7 +344,7 @@ Table worst_parts(const GuestSpansExplained& spans) {
   return table;
 }
 
-// Returns text's table of who kept the vCPUs waiting in a part.
+// Returns the table of who kept the vCPUs waiting in a part, for text output.
 Table culprits_in_text(const ExplainNode& part) {
   const std::string time = duration_text(part.ns, false);
   Table table = span_culprit_table(culprits_of({&part, 1}), time);
@@ -355,7 +355,8 @@ Table culprits_in_text(const ExplainNode& part) {
   return table;
 }
 
-// Returns text's table: the first `top` rows, and how much of all intervals was not recorded.
+// Returns the table for text output: the first `top` rows (0: all), and how much of all intervals
+// was not recorded.
 Table spans_in_text(const GuestSpansExplained& spans, std::size_t top) {
   const std::size_t shown = top == 0 ? spans.groups.size() : std::min(top, spans.groups.size());
   Table table = span_table(std::span(spans.groups).first(shown));

@@ -49,7 +49,8 @@ class GuestSpans : public SpanSink {
   [[nodiscard]] GuestSpansExplained explain(const Naming& names);
 
  private:
-  // The sums by part (kParts: the guest, kParts + 1: not known) and culprit.
+  // The sums by part of the time and culprit. Besides each Part, kParts stands for the guest's
+  // time, and kParts + 1 for time that is not known.
   struct Sum {
     std::uint64_t ns = 0, count = 0;
   };

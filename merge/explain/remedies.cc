@@ -205,11 +205,12 @@ RemedyId remedy_of_address(const KvmDetail& detail, bool to_user) {
   return RemedyId::kNone;
 }
 
-// A larger page that is there ends faults on pages that the host has, makes or copies.
+// A larger page, once mapped, saves the faults on pages that the host has, makes or copies (causes
+// up to kCopy).
 RemedyId remedy_of_fault(const PageFault& fault, std::string_view remover) {
   using enum FaultCause;
   const FaultCause cause = fault.why.cause;
-  // A page that was there before may be one whose protection the thread takes away.
+  // If the fault is not the page's first, user space may only have removed a write protection.
   if (cause == kUserSpace) return fault.first == true ? RemedyId::kServed : RemedyId::kNone;
   if (cause == kFile) return RemedyId::kFilePages;
   if (cause == kSwap) return RemedyId::kSwapped;

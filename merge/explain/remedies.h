@@ -18,7 +18,7 @@ enum class AdviceModel : std::uint8_t {
   kPages,    // page faults go, except the first in each 2 MiB
   kWaits,    // the waits for a culprit go
   kPolling,  // halts are replayed
-  kRuns,     // the runs of a thread in which it did nothing else go: CPU time of the host
+  kRuns,     // a thread's runs that did nothing else go: CPU time of the host
   kPolls,    // polls in halts go: CPU time of the host
   kBound,    // CPU time of the host goes, and it is not known what takes its place
   kNone,     // no model is validated: no figure
@@ -72,7 +72,8 @@ inline constexpr std::size_t kRemedies = static_cast<std::size_t>(RemedyId::kNon
 // Returns the change for accesses to this device of QEMU; kNone if none is known.
 [[nodiscard]] RemedyId remedy_of_device(std::string_view device);
 // Returns the change for accesses to a port or an address, for an exit of x86 whose device no event
-// names. KVM itself serves interrupt controllers, and keeps some writes for QEMU: not `to_user`.
+// names. `to_user`: the exit went to QEMU. If it did not, KVM served an interrupt controller
+// itself, or keeps the write for QEMU, and kIrqchip does not help.
 [[nodiscard]] RemedyId remedy_of_address(const KvmDetail& detail, bool to_user);
 // Returns the change for a page fault; `remover`: the name of the thread that had removed the page
 // from the guest.

@@ -49,7 +49,7 @@ struct StallsFound {
   std::uint64_t at_least_ns = 0;
   std::string recording;       // words for a shell; empty: the recording cannot be read again
   std::vector<StallRow> rows;  // the longest first
-  std::uint64_t count = 0, total_ns = 0;  // of all stalls
+  std::uint64_t count = 0, total_ns = 0;  // number and length of all stalls, listed or not
   std::vector<OpenHalt> open_halts;
 };
 

@@ -92,7 +92,8 @@ Json row_json(const Table& table, std::size_t row) {
   return json;
 }
 
-// Bytes that are not UTF-8 are replaced, because they must not stop `top`.
+// Returns the JSON in one line. Replaces bytes that are not UTF-8, since an exception would end
+// `trapline top`.
 std::string line_of(const Json& json, bool ascii) {
   return json.dump(-1, ' ', ascii, Json::error_handler_t::replace);
 }

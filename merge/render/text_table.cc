@@ -109,8 +109,8 @@ namespace {
 
 constexpr std::size_t kColumnGap = 2;
 
-// Returns the columns for which there is room, in their order; of those that are joined, their sum
-// alone or (`sum` is false) all but it.
+// Returns the columns for which there is room, in their order. Of joined columns, considers only
+// their sum or, if `sum` is false, all but their sum.
 std::vector<std::size_t> columns_with_room(const std::vector<TextTable::Column>& all,
                                            const std::vector<std::size_t>& widths, std::size_t room,
                                            bool sum) {
@@ -131,7 +131,7 @@ std::vector<std::size_t> columns_with_room(const std::vector<TextTable::Column>&
   return columns;
 }
 
-// Returns the line above the titles of these columns, the first excepted; empty: it says nothing.
+// Returns the line above the titles of all these columns but the first; empty if no head is shown.
 std::string line_above(const std::vector<TextTable::Column>& all,
                        const std::vector<std::size_t>& columns,
                        const std::vector<std::size_t>& widths) {
@@ -143,8 +143,8 @@ std::string line_above(const std::vector<TextTable::Column>& all,
     const std::size_t begin = end + kColumnGap, width = text_width(text);
     for (; i < columns.size() && all[columns[i]].above == text; ++i)
       end += kColumnGap + widths[columns[i]];
-    // A head begins where its columns begin. If it is too long, it ends where they end, or is left
-    // out to make room for the next head.
+    // A head begins where its columns begin. If the head is too long, it ends where the columns
+    // end, or is left out to make room for the next head.
     if (begin + width + 3 * kColumnGap > end && first.above_may_go) continue;
     const std::size_t used = text_width(line) + (line.empty() ? 0 : 1);
     const std::size_t at =

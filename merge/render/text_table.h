@@ -21,11 +21,11 @@ struct TextStyle {
   std::size_t width = std::numeric_limits<std::size_t>::max();
   bool colours = false;
   bool verbose = false, legend = false;  // as Shown::kVerbose and kLegend
-  bool tells_dropped = true;             // which columns had no room
+  bool tells_dropped = true;             // print which columns had no room
 };
 inline constexpr std::string_view kBold = "\x1b[1m";
 inline constexpr std::string_view kDim = "\x1b[2m";
-inline constexpr std::string_view kNormal = "\x1b[0m";  // ends the others
+inline constexpr std::string_view kNormal = "\x1b[0m";  // ends any look
 // Colours from the 256-colour palette, which no theme changes, legible on black and on white.
 inline constexpr std::string_view kAlarm = "\x1b[1;38;5;160m";
 inline constexpr std::string_view kGuestLook = "\x1b[38;5;29m";
@@ -44,9 +44,9 @@ class TextTable {
     Column(Title&& words) : title(std::forward<Title>(words)) {}  // NOLINT(bugprone-forwarding*)
     std::string title;
     bool text = false;            // on the left
-    std::uint8_t drop_order = 0;  // 0: it stays; else those of the lowest come first to their room
+    std::uint8_t drop_order = 0;  // 0: never dropped; else lower numbers get their room first
     std::string above{};          // a head that neighbours share: "of busy time"
-    bool above_may_go = false;    // where there is no room for it
+    bool above_may_go = false;    // leave `above` out if it has no room
     Joined joined = Joined::kNever;
   };
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}

@@ -16,14 +16,15 @@ namespace {
 
 constexpr std::size_t kWhoWidth = 16;
 constexpr std::uint32_t kMostIndent = 20;
-constexpr std::size_t kMostNamed = 1024;  // vCPUs: each that is met may tell another VM
+constexpr std::size_t kMostNamed = 1024;  // vCPUs whose names are kept
 
 template <typename Format, typename... Values>
 void append(std::string& out, const Format& format, const Values&... values) {
   fmt::format_to(std::back_inserter(out), format, values...);
 }
 
-// Appends a marker. A series of sync records is one line, for its first; the others append nothing.
+// Appends a marker's text. For a series of sync records, only the first record appends a text: one
+// that names the series.
 void append_without_readings(std::string& out, std::string_view text) {
   const auto add = [&out](std::string_view what, const auto& sync) {
     if (sync.index == 0) out += fmt::format("trapline: {} records, series {}", what, sync.series);
@@ -35,7 +36,8 @@ void append_without_readings(std::string& out, std::string_view text) {
 
 }  // namespace
 
-// Notes a vCPU. The file is read once, so lines name the VM only after a vCPU of a second VM came.
+// Notes a vCPU. The recording is read once, so lines name the VM only after a vCPU of a second VM
+// was met.
 void TimelineView::meet(ThreadId thread, std::int32_t vcpu) {
   const auto found = met_.find(thread);
   if (found != met_.end() ? found->second == vcpu : met_.size() >= kMostNamed) return;
@@ -245,7 +247,8 @@ void TimelineView::show(const Event& event, const Place& place, const Pipeline& 
   print_plain(event, place, place.depth, marker ? kVmmLook : kDim);
 }
 
-// The guest's own lines stand at the left, where the guest is; its calls are indented by depth.
+// Prints a call of a guest's function at the left, where the guest's lines are, indented by the
+// call's depth.
 void TimelineView::on_guest_call(const Event& event, const GuestCall& call, Place place) {
   if (!place.is_vcpu && told_vcpus_.size() < ExitTracker::kMostThreads)
     told_vcpus_.try_emplace(event.thread, call.vcpu);

@@ -28,7 +28,7 @@ namespace trapline {
 class TimelineView : public SpanSink {
  public:
   // Prints from `from` on, included. `only`: prints these exits, whole; nullptr: prints everything.
-  // `vcpus`: those that are known beforehand. Borrows its reference arguments and `only`.
+  // `vcpus`: vCPUs known beforehand, by thread. Borrows its reference arguments and `only`.
   TimelineView(const Timeline& timeline, TimeSpec from, const ChosenExits* only, TextStyle style,
                std::map<ThreadId, std::int32_t> vcpus, std::ostream& out)
       : timeline_(timeline),
@@ -79,7 +79,7 @@ class TimelineView : public SpanSink {
 
   struct Who {
     std::int32_t vcpu = kNoVcpu;
-    std::uint64_t changes = 0;  // of processes_
+    std::uint64_t changes = 0;  // processes_->changes() when `text` was made
     std::string text;
   };
   const Timeline& timeline_;
@@ -87,13 +87,13 @@ class TimelineView : public SpanSink {
   const ChosenExits* only_;
   TextStyle style_;
   std::ostream& out_;
-  std::string buffer_;  // of lines; out_ gets it in pieces
+  std::string buffer_;  // lines that out_ has not got yet
   // The vCPUs that the caller or guest records named, for threads without an exit so far.
   std::map<ThreadId, std::int32_t> told_vcpus_;
   const Processes* processes_ = nullptr;                // the pipeline's
-  std::map<ThreadId, std::int32_t> met_ = told_vcpus_;  // the vCPUs, so far
-  VcpuNames names_;                                     // theirs
-  std::uint64_t named_ = 0;  // 1 + the changes of processes_ then; 0: they are to be made
+  std::map<ThreadId, std::int32_t> met_ = told_vcpus_;  // the vCPUs met so far
+  VcpuNames names_;                                     // names of the vCPUs in met_
+  std::uint64_t named_ = 0;  // 1 + processes_->changes() as of names_; 0: names_ is outdated
   ThreadTable<Who> whos_;    // of vCPUs
   Who other_;
   std::uint64_t lines_ = 0;

@@ -48,7 +48,7 @@ inline constexpr unsigned kLatencyBins = 256;
 struct TimeBins {
   std::uint64_t first = 0;  // beginning of the recording
   unsigned shift = 10;
-  bool started = false;  // something in a bin has set `first`
+  bool started = false;  // start() has set `first`
   [[nodiscard]] std::uint64_t base() const { return first >> shift; }
   // Returns the bin of a time; times before the first are in the first bin.
   [[nodiscard]] std::uint64_t bin(std::uint64_t ns) const {
@@ -83,7 +83,7 @@ struct TimeBins {
       at = to;
     }
   }
-  // Sets the time at which bins begin, when the first thing is put into one.
+  // Sets the time at which bins begin. Call it when the first time is put into a bin.
   void start(Timestamp at) { first = at.ns(), started = true; }
   // Sets where bins begin if start() was not called.
   void begin_at(std::uint64_t ns) {
@@ -147,7 +147,7 @@ class Exits {
   void exit(const ExitSpan& exit, const Pipeline& pipeline) {
     cells.add(add(exit, pipeline), exit, pipeline);
   }
-  // Adds an exit whose end is not known to the tables, but not to the cells.
+  // Adds an exit without a known end: to the tables, but not to the cells.
   void unended(const ExitSpan& exit, const Pipeline& pipeline) { add(exit, pipeline); }
 
   // Returns "combos" and "cells": docs/formats/page.md.

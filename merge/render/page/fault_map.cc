@@ -48,7 +48,7 @@ std::size_t FaultMap::cells() const {
 Table FaultMap::table(const Naming& names) {
   while (cells() > kMostCells && regions_.size() > vms_.size() && region_bits_ < kMostRegionBits)
     widen();
-  // Threads whose process was not known during the pass may be of one VM.
+  // Threads whose process was not known during the pass may turn out to be of one VM: merges them.
   std::map<std::pair<std::string, std::uint64_t>, Region> of_vms;
   for (const auto& [key, region] : regions_) {
     Region& to = of_vms[{names.vcpus.vm(vms_.at(key.first)), key.second}];

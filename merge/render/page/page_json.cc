@@ -140,7 +140,8 @@ struct PageData::Writer {
       times.resize(std::max(times.size(), ran->size()));
       for (std::size_t bin = 0; bin < ran->size(); ++bin) times[bin] += ran->at(bin)[0];
     }
-    // A VM with threads that had no room, or with ids that several had, has no picture.
+    // Leaves out VMs whose picture would lack the time of threads: those beyond HostTime's limit,
+    // and those whose id other threads had too.
     std::size_t left_out = std::erase_if(rows, [](const Row& row) {
       std::uint64_t ns = 0;
       for (const auto& [role, times] : row.times)

@@ -67,7 +67,7 @@ class HostTime : public BinnedTimes<1, 4096> {
   void finish(const Pipeline& pipeline);
 
  private:
-  std::uint64_t ended_ = 0;  // of HostRuns, as of the last event
+  std::uint64_t ended_ = 0;  // HostRuns::ended() at the last event
 };
 
 }  // namespace trapline::page

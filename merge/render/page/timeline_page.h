@@ -66,7 +66,7 @@ class TimelinePage : public SpanSink {
   const ReportOptions& options_;
   TimeSpec asked_from_;
   std::optional<TimeSpec> asked_to_;
-  bool resolved_ = false;  // whether an event came; then these are known:
+  bool resolved_ = false;  // the first event came, so from_ and to_ are known
   Timestamp from_, to_{std::numeric_limits<std::uint64_t>::max()};
   NumberedTexts texts_;
   std::vector<Kept> spans_, events_;

@@ -264,8 +264,8 @@ struct Neighbourhood {
   std::vector<std::int64_t> spans, events;
 };
 
-// Appends a span's numbers: kind, begin (counted from the previous span's), length and, only for a
-// handler, the number of the handler's name among `texts`.
+// Appends a span's numbers: kind, begin (counted from the previous span's begin), length and, only
+// for a handler, the number of the handler's name among `texts`.
 void add_span(std::vector<std::int64_t>& spans, const WorstExits::Near& span, std::int64_t& last,
               const WorstExits::Capture& capture, const PageNames& names, NumberedTexts& texts) {
   const std::int64_t begin = names.relative(std::max(span.begin, capture.from).ns());

@@ -68,7 +68,7 @@ class WorstExits {
   };
   // Returns the longest exits and each row's longest exit, in order of length, the longest first.
   [[nodiscard]] std::vector<std::shared_ptr<const Capture>> sorted() const;
-  // Returns the dimensions of the rows of which the longest exit is kept: reason and device.
+  // Returns the dimensions that define a row, reason and device; each row's longest exit is kept.
   [[nodiscard]] static const std::vector<Dimension>& row();
 
  private:

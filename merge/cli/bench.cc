@@ -91,8 +91,8 @@ Result<void> write_plan(const BenchArguments& options, const Folder& folder,
   return write_json(folder, plan);
 }
 
-// Writes a session's side and place among the runs beside its session.json, so that the session
-// still says them after it is moved.
+// Writes a session's side and its place among the runs to a file beside session.json, so that both
+// are still known after the session is moved.
 Result<void> write_place(const BenchArguments& options, const Folder& folder,
                          const std::vector<Run>& runs, std::size_t index) {
   const Run& run = runs[index];
@@ -109,7 +109,7 @@ Result<void> write_place(const BenchArguments& options, const Folder& folder,
   return write_json(*session, place);
 }
 
-// Parses the options that are more than a number, before anything is recorded.
+// Checks the options and parses those that are stored as text, before anything is recorded.
 Result<void> complete(BenchArguments& options) {
   record::RecordOptions& record = options.record;
   if (!options.functions.empty()) {
@@ -126,7 +126,7 @@ Result<void> complete(BenchArguments& options) {
   return complete(options.choice, options.compare);
 }
 
-// Checks the options, then makes the sessions' folder, which comes last so that errors leave none.
+// Checks the options, then makes the sessions' folder: last, so that an error leaves no folder.
 Result<Folder> check(const BenchArguments& options) {
   if (auto checked = check_runs(options.choice, options.pairs, options.pairs); !checked)
     return tl::unexpected(std::move(checked).error());
@@ -160,7 +160,8 @@ Result<void> record_one(const BenchArguments& options, const Run& run) {
   return {};
 }
 
-// Compares the first run of each side, before all the others are made.
+// Compares the first run of each side before the other runs are made, so that a comparison that
+// fails is noticed early.
 Result<void> try_pair(const BenchArguments& options, const std::vector<Run>& runs) {
   CompareOptions pair = options.compare;
   pair.before = {options.folder + "/" + runs[runs[0].is_b ? 1 : 0].name};

@@ -51,11 +51,11 @@ void set_in_all(CLI::App& app, const char* name, const char* variable, const std
     CLI::Option* option = command->get_option_no_throw(name);
     if (option == nullptr) continue;
     set(*option, variable, {value});
-    option->clear();  // an option that is typed replaces the variable
+    option->clear();  // an option that is typed replaces the variable's values
   }
 }
 
-// Returns whether a recording of the command line, or the one that is read without any, is a
+// Returns whether a recording of the command line, or the default recording if none is named, is a
 // session that contains `part`.
 bool is_in_session(const CLI::App& command, const char* part) {
   std::vector<std::string> paths;

@@ -41,7 +41,7 @@ void add_output(const OptionGroup& group, Output& output,
 void add_color(const OptionGroup& group, std::string& color);
 // Returns true if colours are asked for, or if stdout is a terminal that suits them.
 [[nodiscard]] bool takes_colours(const std::string& color);
-// Returns how to print text there: the width, and whether colours and a legend are wanted.
+// Returns how to print text to this output: the width, and whether colours and a legend are wanted.
 [[nodiscard]] TextStyle style_of(const Output& output);
 
 // Shows on stderr how much of the recording is read, once a second if stderr is a terminal; erases
@@ -76,12 +76,13 @@ void on_run(CLI::App& command, int& status, const std::shared_ptr<Options>& opti
 
 // Returns the words of a command line that name the recording and how to read it.
 [[nodiscard]] std::vector<std::string> recording_words(const InputOptions& input);
-// Returns the options for a page about these recordings: its tables, and the command that it names.
+// Returns the options for a page about these recordings: the tables that it shows, and the `report`
+// command for the same recordings and selection.
 [[nodiscard]] ReportOptions page_options(const InputOptions& input, const SelectionOptions& which);
 
-// If the user named no recording, takes record's default folder and says so. Returns an Error
-// (kUsage), which says what to type, if stdin may be the recording, or if that folder does not
-// exist.
+// If the user named no recording, takes the default folder of `trapline record` and says so.
+// Returns an Error (kUsage), which says what to type, if stdin may be the recording, or if that
+// folder does not exist.
 [[nodiscard]] Result<void> name_recording(std::vector<std::string>& paths);
 // Call it before the recordings are read. Returns an Error if the output would replace one of them,
 // or a file without --force.

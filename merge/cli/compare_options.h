@@ -24,7 +24,7 @@ struct CompareChoice {
 // `with_page`: also offers --format html, which print_as() cannot print.
 void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions& compare,
                         bool with_page = false);
-// Parses the texts that need more than a number, before anything is read.
+// Checks the options and parses those that are stored as text, before anything is read.
 [[nodiscard]] Result<void> complete(CompareChoice& choice, CompareOptions& compare);
 // Checks that there are enough runs: --fail-if decides by runs, and with too few it needs
 // --single-run.

@@ -82,7 +82,8 @@ InputOptions recordings_among(const Values& words) {
   return input;
 }
 
-// Makes the report of the recordings among the words; `row` takes values out of it.
+// Makes the report of the recordings among the words. Returns the values that `row` takes from the
+// report.
 Values of_report(const Values& words, const std::function<void(const ReportData&, Values&)>& row) {
   PassOptions what;
   what.input = recordings_among(words);
@@ -111,7 +112,7 @@ Values vms(const Values& words) {
   });
 }
 
-// Returns whether the text may be the name of QEMU's event: other programs write markers too.
+// Returns whether the text may be the name of an event of QEMU, and not another program's marker.
 bool is_event_name(std::string_view text) {
   return text.find('_') != std::string_view::npos &&
          text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;

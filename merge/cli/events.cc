@@ -26,7 +26,8 @@ Result<std::unique_ptr<EventControl>> connect(const EventsArguments& options) {
   return options.qmp.empty() ? connect_monitor(options.monitor) : connect_qmp(options.qmp);
 }
 
-// Interprets --trace-file and the words after it: "set PATH" is what QEMU's monitor takes.
+// Interprets --trace-file and the words after it. Returns the action or, for "set PATH" (the words
+// of QEMU's monitor), the path.
 Result<std::string> trace_file_action(const EventsArguments& options) {
   const bool set = options.trace_file == "set";
   const std::string& left_over = set ? options.state : options.pattern;
@@ -40,7 +41,7 @@ Result<std::string> trace_file_action(const EventsArguments& options) {
                 "--trace-file set: give the path of the new file; for one that is called set: "
                 "--trace-file ./set");
   }
-  // a path without / could have the name of an action
+  // A path without "/" could have the name of an action.
   return options.pattern.find('/') == std::string::npos ? "./" + options.pattern : options.pattern;
 }
 

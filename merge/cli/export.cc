@@ -53,7 +53,7 @@ Result<void> check_folder(const std::string& output) {
               output);
 }
 
-// Parses the options that are more than a number, before anything is read.
+// Checks the options and parses those that are stored as text, before anything is read.
 Result<void> complete_export(ExportArguments& options) {
   if (const auto format = find_export_format(options.how.format); !format)
     return tl::unexpected(format.error());

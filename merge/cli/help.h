@@ -29,7 +29,7 @@ inline constexpr std::size_t kHelpWidth = 80;
 // Returns the text in capitals, as help names words that are not options: "COMMAND".
 [[nodiscard]] std::string upper(std::string text);
 
-// Has `app` and its commands print their help in our form.
+// Makes `app` and its commands print their help in our form.
 void arrange_help(CLI::App& app);
 
 // Headings of the groups of options.

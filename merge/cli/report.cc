@@ -41,7 +41,7 @@ tl::unexpected<Error> no_guest_span() {
               example_guest_span());
 }
 
-// Sets up the guest's intervals for the page, which shows them beside its other tables.
+// Prepares the intervals of --guest-span for the page, which shows them beside its other tables.
 Result<void> complete_guest_spans(ReportArguments& options) {
   if (options.report.by_text == "guest-span") {
     if (options.guest_span.empty()) return no_guest_span();
@@ -69,7 +69,7 @@ Result<void> check_page_words(const ReportArguments& options) {
   return options.format == "html" ? check_page() : Result<void>();
 }
 
-// Parses the options that are more than a number, before anything is read.
+// Checks the options and parses those that are stored as text, before anything is read.
 Result<void> complete(ReportArguments& options) {
   if (auto checked = check_page_words(options); !checked) return checked;
   if (options.budget_kb && options.format != "json")
@@ -128,7 +128,7 @@ std::string command_for_all(const ReportArguments& options) {
   return command + " --format json";
 }
 
-// `recording` is the page's data if the page is asked for.
+// Prints the report in the format that was asked for. `recording`: the page's data, for a page.
 Result<void> print_report(const ReportData& data, const std::string& recording,
                           const ReportArguments& options) {
   const Report report = make_report(data, words_of(options));

@@ -3,7 +3,7 @@
 //   sudo   opens what was named ──> is the user who called sudo, for good ──> reads, writes
 //   root   the same             ──> is root without a capability, by Landlock without other files
 //
-// Files that a recording's content names are opened only after that.
+// Files that a recording's content names are opened only after root's rights are given up.
 #pragma once
 
 #include <string>

@@ -24,8 +24,9 @@ struct SelectionOptions {
   [[nodiscard]] std::vector<std::string> time_words() const;
 };
 
-// Adds these options. `except`: the part of the command's output that --vm and --vcpu do not
-// narrow, as help says it, " (not requests)". `exits`: also those that choose exits.
+// Adds the options above to a command. `except`: the part of the command's output that --vm and
+// --vcpu do not narrow, as help says it: " (not requests)". `exits`: also add the options that
+// choose exits.
 void add_selection(CLI::App& command, SelectionOptions& options, const std::string& except = {},
                    bool exits = true);
 

@@ -58,8 +58,8 @@ Result<Interval> interval_of(const TimelineArguments& options, const Pass& pass,
   return Interval{from.value_or(TimeSpec{}), to};
 }
 
-// Says that no line was printed. Returns an Error if the user named an interval without events; a
-// selection of vCPUs or exits may also have left out those in it.
+// Says that no line was printed. Returns an Error if the user named an interval that has no events;
+// if it has some, the selection of vCPUs or exits left them out.
 Result<void> nothing_printed(const TimelineArguments& options, const PassEnd& pass,
                              bool has_events) {
   const bool named =

@@ -18,7 +18,7 @@ struct TopArguments {
   std::uint64_t memory_mb = 8;
 };
 
-// Parses the options that are more than a number.
+// Checks the options and parses those that are stored as text.
 Result<void> complete(TopArguments& options) {
   live::TopOptions& top = options.top;
   std::vector<Dimension>& by = top.engine.by;

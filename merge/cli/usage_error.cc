@@ -89,7 +89,7 @@ void refuse_empty(CLI::Option& option) {
 }
 
 void refuse_text(const std::string& option, const std::string& value) {
-  // An option takes the next one as its value in `--pid $(pgrep qemu) --duration 1s` without QEMU.
+  // In `--pid $(pgrep qemu) --duration 1s`, if no QEMU runs, --pid takes --duration as its value.
   throw ValueError(value.starts_with("--")
                        ? fmt::format("{} has no value: {} follows it", option, value)
                        : fmt::format("{}: '{}' is not a number", option, value));

@@ -12,11 +12,11 @@
 
 namespace trapline::cli {
 
-// Returns the error in that form. `words` are the command line without the program's name.
+// Returns the error as one line. `words` are the command line without the program's name.
 [[nodiscard]] std::string usage_error(CLI::App& app, const std::vector<std::string>& words,
                                       const CLI::ParseError& error);
 
-// Accepts a value that is one of these. CLI11 puts the option's name before the message.
+// Accepts a value that is one of `names`. CLI11 puts the option's name before the message.
 [[nodiscard]] CLI::Validator one_of(const std::vector<std::string>& names);
 
 // Returns "64 is out of range; give …" with the limits as text; a limit of ten digits is left out.

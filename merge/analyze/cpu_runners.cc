@@ -98,7 +98,7 @@ void CpuRunners::on_interrupt(const Event& event, const HostEvent& host) {
     open = static_cast<std::uint32_t>(host.number);
   } else {
     (host.step == kIrqEnd ? irq_ends_ : softirq_ends_) = true;
-    if (!open) return;  // the interrupt began before the recording
+    if (!open) return;  // nothing since the last loss shows when the interrupt began
     open.reset();
   }
   Run run = record->thread;

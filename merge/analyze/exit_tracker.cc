@@ -51,8 +51,8 @@ void ExitTracker::close_for_loss(Thread& thread) {
   thread.off_cpu = thread.asleep = thread.stopped = thread.in_user = false;
 }
 
-// Sets the vCPU number of a thread. If another thread has the same number, and the processes of
-// both are not known, the two belong to two VMs.
+// Sets the vCPU number of a thread. If another thread has the same number, and neither thread's
+// process is known, the two belong to two VMs.
 void ExitTracker::learn_vcpu(Thread& thread, std::int32_t vcpu) {
   thread.totals.vcpu = vcpu;
   const auto unknown = [this](ThreadId id) {
@@ -239,6 +239,7 @@ const ExitSpan* ExitTracker::on_entry(const Event& event, const KvmEntry& entry)
     span = end_exit(*thread);
   } else {
     ++counters_.entry_without_exit;
+    if (thread->sealed) ++counters_.entry_after_loss;
     const bool fits = thread->phase != Thread::Phase::kGuest && !in_exit(*thread);
     fits ? account(*thread, event.at) : forget(*thread, event.at);
   }

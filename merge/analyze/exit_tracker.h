@@ -51,6 +51,7 @@ struct ExitCounters {
   std::uint64_t exits = 0;               // exits that began: each kvm_exit
   std::uint64_t exit_without_entry = 0;  // another kvm_exit or the recording's end before kvm_entry
   std::uint64_t entry_without_exit = 0;
+  std::uint64_t entry_after_loss = 0;  // of entry_without_exit: a loss may hide the exit
   std::uint64_t closed_by_loss = 0;    // open spans whose end may be among lost events
   std::uint64_t user_without_end = 0;  // user intervals that only kvm_entry ended
   std::uint64_t clock_went_back = 0;   // events with a time before their thread's last event
@@ -329,8 +330,8 @@ class ExitTracker {
     bool goes_offline = false;  // the vCPU goes offline during this exit
     bool was_stopped = false;   // the vCPU was paused or offline in this exit, which is no span
     bool is_cut = false;        // this exit began before the figures do and will not be a span
-    bool sealed = false;  // without kvm_exit: events were lost, so no later one gives the detail
-    bool keeps = false;   // keeps the intervals of this exit
+    bool sealed = false;       // events were lost: no later one gives the detail of an earlier exit
+    bool keeps = false;        // keeps the intervals of this exit
     bool vmm_stopped = false;  // the VMM stopped the vCPU, so the thread will sleep in user space
     bool entered = false;      // the thread entered the guest, so kvm_entry is recorded
     bool back = false;         // in kUnknown: switched in, so the thread had left the guest before

@@ -73,7 +73,7 @@ class KernelTracker {
   using NameOf = std::function<std::string(const Event&)>;
 
   // Borrows `names`. `event_name` returns a name such as "kvm:kvm_page_fault"; `function` returns
-  // the name of the function in a kFunctionBegin.
+  // the name of the function in a kFunctionBegin or kFunctionEnd.
   KernelTracker(Names& names, NameOf event_name, NameOf function)
       : names_(names), event_name_(std::move(event_name)), function_(std::move(function)) {}
 

@@ -54,7 +54,7 @@ struct PipelineOptions {
   // The intervals of the guest to follow, if a sink selects them, and how their events are read.
   std::optional<GuestSpanSpec> guest_intervals;
   GuestIntervals::TextOf event_name, event_text;
-  // Returns the name of the function of a HostStep::kFunctionBegin.
+  // Returns the name of the function of a HostStep::kFunctionBegin or kFunctionEnd.
   std::function<std::string(const Event&)> kernel_function;
   // In ns: stalls at least this long are passed on, if a sink selects them.
   std::uint64_t stalls_ns = 10'000'000;

@@ -18,7 +18,8 @@ namespace trapline {
 
 class ThreadLives {
  public:
-  static constexpr std::size_t kMost = 1u << 16;  // limit of ids that are told apart
+  // Limit of ids. Threads that had a further id, one after the other, count as one thread.
+  static constexpr std::size_t kMost = 1u << 16;
 
   // Returns whether of() may return another thread than the event names.
   [[nodiscard]] bool any() const { return any_; }

@@ -142,8 +142,8 @@ std::vector<ClockBound> GuestBounds::host_tsc_bounds() {
   return all;
 }
 
-// Returns whether the source has the clock that the guest read, so that the distance to the guest's
-// wall clock is constant.
+// Returns whether the source's times are by the clock that the guest read, so that the distance to
+// the guest's wall clock is constant.
 bool GuestBounds::by_the_readings(const Action& action) {
   return action.before == action.clock_before.clock && action.after == action.clock_after.clock &&
          action.ptp && action.ptp->real >= action.after;

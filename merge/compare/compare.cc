@@ -168,9 +168,10 @@ bool is_known_by_id(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
 }
 
-// Returns whether the same row may have another name in other runs: its VM or vCPU is named by an
-// id, which changes from run to run; or only one side has the row, and its culprit has a number in
-// its name, or it is of a vCPU, whose row names the VM only in a run with several VMs.
+// Returns whether the same row may have another name in other runs. Any row may if its VM or vCPU
+// is named by an id, which changes from run to run. A row that only one side has may also if its
+// culprit has a number in its name, or if it is of a vCPU, as such a row names the VM only in a run
+// with several VMs.
 bool may_be_renamed(const ComparedRow& row, const CompareOptions& options) {
   const bool one_sided = row.before_count == 0 || row.after_count == 0;
   const auto may_be_other = [&](std::string_view culprit) {

@@ -154,7 +154,7 @@ bool longer(const Stall& a, const Stall& b) {
   return a.length() != b.length() ? a.length() > b.length() : a.begin < b.begin;
 }
 
-// Returns whether nine tenths of `stall` are inside `whole`.
+// Returns whether a vCPU's `stall` has nine tenths of its time inside `whole`, a stall of its VM.
 bool lies_in(const Stall& stall, const Stall& whole, const Naming& names) {
   if (stall.vcpus != 0 || whole.vcpus == 0) return false;
   const std::uint64_t both =

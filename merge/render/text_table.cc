@@ -243,13 +243,17 @@ std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& st
 void print_wrapped(std::string_view label, const std::string& text, std::ostream& out,
                    const TextStyle& style, const Emphasis& emphasis) {
   const std::vector<std::string_view> words = words_of(text);
+  // Further lines begin below the first word, unless a long label leaves them little room.
+  constexpr std::size_t kOfWidth = 3, kBehindLongLabel = 6;
+  const std::size_t indent =
+      text_width(label) * kOfWidth <= style.width ? text_width(label) : kBehindLongLabel;
   std::string line = looking(emphasis.label, label, style);
   std::size_t width = text_width(label);
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (i != 0 && width + 1 + text_width(words[i]) > style.width) {
       out << line << '\n';
-      line.assign(text_width(label), ' ');
-      width = text_width(label);
+      line.assign(indent, ' ');
+      width = indent;
     }
     if (width != 0) line += ' ', ++width;
     const auto word = [&words](std::size_t at) {

@@ -268,8 +268,8 @@ std::string legend_text(const ReportData& report) {
   const bool no_waits = leaves_out_waits(report);
   if (no_waits || report.halted_ns() != 0)
     text.push_back(fmt::format(
-        "share: the exits' part of the busy time, with blocked time but without {}halted time{}",
-        no_waits ? "waits for a CPU and " : "",
+        "share: the exits' part of the busy time; blocked time counts, {}{}",
+        no_waits ? "waits for a CPU and halted time do not" : "halted time does not",
         report.overhead && std::ranges::any_of(report.rows, &GroupRow::halts)
             ? fmt::format("; exits and halts together: {}",
                           percent_text(report.overhead->exit_ns, report.overhead->busy_ns()))

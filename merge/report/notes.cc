@@ -265,14 +265,16 @@ std::string not_recorded_text(const ReportData& report) {
       {events::kvm_userspace_exit.name, !model.userspace_exits},
       {events::sched_switch.name, model.durations() && !model.sched_switch},
       {"wake-ups", model.durations() && model.sched_switch && !model.wakeups},
-      {"memory_region_ops_*", lacks_regions(report)},
-      {"halts", !report.lacks_entries && report.knows(State::kGuest) && !report.saw_halts}};
+      {"memory_region_ops_*", lacks_regions(report)}};
+  const bool no_halt = !report.lacks_entries && report.knows(State::kGuest) && !report.saw_halts;
+  const std::string_view where = report.is_window ? "this part of the recording" : "the recording";
   std::string names;
   for (const auto& [name, is_missing] : kMissing)
     if (is_missing) names += (names.empty() ? "" : ", ") + std::string(name);
-  if (names.empty()) return {};
-  return fmt::format("Not in {}: {} (see the notes)",
-                     report.is_window ? "this part of the recording" : "the recording", names);
+  if (names.empty())
+    return no_halt ? fmt::format("No halt was seen in {} (see the notes)", where) : std::string();
+  return fmt::format("Not in {}: {}{} (see the notes)", where, names,
+                     no_halt ? "; no halt was seen" : "");
 }
 
 std::string no_halt_note(bool is_window, bool has_losses) {
@@ -296,8 +298,8 @@ bool costs_at_least(const Naming& names) {
 std::string_view exits_cost(const ExitModel& model, const Overhead& overhead, bool at_least) {
   if (model.sched_switch && (model.wakeups || overhead.blocked_ns == 0))
     return at_least ? "exits cost at least " : "exits cost ";
-  return at_least ? "exits, with unrecorded waits for a CPU, took at least "
-                  : "exits, with unrecorded waits for a CPU, took ";
+  return at_least ? "exits, with waits for a CPU that can't be told apart, took at least "
+                  : "exits, with waits for a CPU that can't be told apart, took ";
 }
 
 std::string losses_note(const Timeline& timeline) {

@@ -184,6 +184,12 @@ std::vector<CounterRow> counter_rows(const ReportData& report) {
   const std::string_view exit = events::kvm_exit.name, entry = events::kvm_entry.name;
   // At either edge of a recording, one exit of each vCPU is cut, which is no anomaly.
   const std::uint64_t edges = report.threads;
+  const std::string after_loss =
+      exits.entry_after_loss == 0 ? ""
+                                  : fmt::format(": {} of them after a loss, which may hide it",
+                                                exits.entry_after_loss == exits.entry_without_exit
+                                                    ? "all"
+                                                    : grouped(exits.entry_after_loss));
   std::vector<CounterRow> rows = {
       {"exits", exits.exits},
       {"exit_without_entry", exits.exit_without_entry,
@@ -191,7 +197,7 @@ std::vector<CounterRow> counter_rows(const ReportData& report) {
                                         : fmt::format("{} without a {} after it", exit, entry),
        edges},
       {"entry_without_exit", exits.entry_without_exit,
-       fmt::format("{} without a {} before it", entry, exit), edges},
+       fmt::format("{} without a {} before it{}", entry, exit, after_loss), edges},
       {"closed_by_loss", exits.closed_by_loss},
       {"exits_stopped", exits.exits_stopped,
        "exits cut: their vCPU was paused, offline or not seen in them", edges},
@@ -223,6 +229,7 @@ std::vector<CounterRow> counter_rows(const ReportData& report) {
       {"calls_cut_by_loss", counters.calls.cut_by_loss,
        "calls of which a part is not known: events were lost"},
       {"groups_folded", counters.groups_folded, "exits in [other]: more groups than are kept"}};
+  if (exits.entry_after_loss != 0) rows.push_back({"entry_after_loss", exits.entry_after_loss});
   if (counters.damaged_pages != 0) rows.push_back({"damaged_pages", counters.damaged_pages});
   if (counters.unread_events != 0) rows.push_back({"unread_events", counters.unread_events});
   if (counters.bios_ambiguous != 0)

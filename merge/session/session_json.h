@@ -121,7 +121,7 @@ inline constexpr std::size_t kMostSlots = 4096;
 struct SessionSlot {
   std::uint64_t first = 0, last = 0;
   std::string name;
-  std::optional<std::uint64_t> offset = std::nullopt;  // of `first` in QEMU's memory
+  std::optional<std::uint64_t> offset = std::nullopt;  // of `first`, in the memory named `name`
   bool operator==(const SessionSlot&) const = default;
 };
 // The memory of a VM's process, in KiB.

@@ -1,5 +1,5 @@
-// Names and prints losses, guest calls and samples of code, which have no format of the kernel's,
-// and prints markers. The functions return nullopt for other events: the source prints those.
+// Names and prints losses and guest calls, which have no format of the kernel's; prints markers.
+// The functions return nullopt for other events: the source prints those.
 #pragma once
 
 #include <optional>

@@ -175,7 +175,7 @@ bool VmmEventReader::read(std::string_view text, VmmEvent& event) {
   event = {};
   event.name = id;
   if (event.name == Names::kOther) [[unlikely]]
-    return true;  // too many names: counted, not read
+    return true;  // Names is full: the event is counted, but its arguments are not read
   if (event.name >= plans_.size()) plans_.resize(event.name + 1);
   EventPlan& plan = plans_[event.name];
   if (plan.layout == Layout::kUnseen) [[unlikely]]

@@ -62,7 +62,7 @@ class WorstExits {
     std::vector<Near> spans;
     std::vector<Kept> events;      // in order of time
     std::vector<WaitShare> waits;  // the longest, in order of time
-    std::uint64_t left_out = 0;    // events inside the exit that the ring no longer had
+    std::uint64_t left_out = 0;    // events and spans around the exit that are not kept
     Timestamp from, to;            // the interval that is looked at
     std::size_t after = 0;         // number of events since its end
   };

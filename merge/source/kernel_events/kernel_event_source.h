@@ -125,7 +125,7 @@ class KernelEventSource : public Source {
   [[nodiscard]] std::vector<std::pair<std::uint16_t, std::uint64_t>> types_read() const;
   [[nodiscard]] std::string type_name(std::uint16_t type) const;
 
-  // The number of records that count_unwanted() counts by their types.
+  // The number of records that count_unwanted(types) has counted.
   std::uint64_t passed_ = 0;
   std::optional<Timestamp> first_passed_;  // set if a record of passed_ comes before all events
   Timestamp last_passed_;

@@ -952,7 +952,8 @@ void ExitTracker::close(Timestamp end, bool cut) {
 
 void ExitTracker::on_new_thread(const Event& event, const NewThread& made) {
   if (Timestamp* created = created_.get(made.child, kMostThreads)) *created = event.at;
-  Thread* earlier = threads_.find(earlier_of(made.child));
+  Thread* earlier = threads_.find(made.child);
+  if (earlier == nullptr) earlier = threads_.find(earlier_of(made.child));
   if (earlier == nullptr || earlier->phase == Thread::Phase::kGone ||
       earlier->phase == Thread::Phase::kEnded)
     return;

@@ -217,20 +217,31 @@ bool Pipeline::settle(const Event& event) {
   return true;
 }
 
+// Returns the event with its threads told apart from earlier ones with their ids.
+const Event& Pipeline::told_apart(const Event& event) {
+  const Event& told = lives_.of(event);
+  if (const auto id = lives_.take_unborn()) processes_.doubt(*id);
+  return told;
+}
+
 // Returns task_newtask with the thread that it made told apart from earlier ones.
 const Event& Pipeline::born(const Event& event) {
   const ThreadId before = lives_.now(std::get<NewThread>(event.payload).child);
-  return lives_.born(event, tracker_.has(before) || threads_.has(before));
+  return lives_.born(event,
+                     tracker_.has(before) || threads_.has(before) || (runs_ && runs_->has(before)));
 }
 
 void Pipeline::on_new(const Event& event, const NewThread& made) {
-  const ThreadId earlier = earlier_of(made.child);
-  if (runs_ && !cut_ && earlier != ThreadId{}) runs_->end(earlier, event.at);
+  // The last number of a life is used again: the thread itself may be the earlier one.
+  for (const ThreadId earlier : {earlier_of(made.child), made.child}) {
+    if (earlier == ThreadId{}) continue;
+    if (runs_ && !cut_) runs_->end(earlier, event.at);
+    if (waits_) waits_->end(earlier);
+  }
   // A thread that makes another thread of its process counts as the first thread of the process,
   // unless it is known to run a vCPU: VMMs run vCPUs in threads of their own.
   if (!made.same_process || processes_.knows(event.thread) || !tracker_.state(event.thread))
     processes_.on(event, made);
-  if (waits_ && earlier != ThreadId{}) waits_->end(earlier);
   owners_ = {};
 }
 
@@ -269,7 +280,7 @@ inline void Pipeline::on_host(const Event& event, ThreadChanges changes) {
 }
 
 bool Pipeline::push(const Event& read) {
-  const Event& event = lives_.any() ? lives_.of(read) : read;
+  const Event& event = lives_.any() ? told_apart(read) : read;
   const bool usual = (usual_ >> event.payload.index() & 1) != 0 && !is_guest(event.machine);
   if (!usual || event.at < from_ || event.at > to_) [[unlikely]]
     return push_carefully(event);

@@ -215,6 +215,7 @@ class Pipeline {
   [[nodiscard]] bool is_birth(const Event& event) const {
     return std::holds_alternative<NewThread>(event.payload) && !is_guest(event.machine);
   }
+  [[nodiscard]] const Event& told_apart(const Event& event);
   [[nodiscard]] const Event& born(const Event& event);
   void on_new(const Event& event, const NewThread& made);
   ThreadChanges changes_of(const Event& event) {

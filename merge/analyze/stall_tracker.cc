@@ -1,6 +1,7 @@
 #include "merge/analyze/stall_tracker.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "merge/analyze/pipeline.h"
@@ -592,7 +593,10 @@ void StallTracker::end_gap(Vm& vm, const Gap& gap) {
   stall.begin = gap.begin;
   stall.end = gap.end;
   stall.open = gap.open;
-  stall.vcpus = static_cast<std::uint32_t>(vm.vcpus.size());
+  // A vCPU that was made again with its id counts once.
+  std::set<std::int32_t> vcpus;
+  for (const ThreadId id : vm.vcpus) vcpus.insert(tid_of(id));
+  stall.vcpus = static_cast<std::uint32_t>(vcpus.size());
   stall.shares = longest->shares.largest_first();
   vm.stalls.push_back(std::move(stall));
   if (vm.stalls.size() < 2 * kMostOfVm) return;

@@ -31,13 +31,10 @@ const Event& ThreadLives::of(const Event& event) {
 
 const Event& ThreadLives::born(const Event& event, bool is_used) {
   knows_births_ = true;
-  ended_.clear();
-  any_ = !now_.empty();
   event_ = event;
   ThreadId& child = std::get<NewThread>(event_.payload).child;
-  const bool was_born = born_.contains(child);
-  if (!was_born && born_.size() < kMost) born_.insert(child);
-  if (was_born || is_used) child = next(child);
+  ended_.erase(now(child));
+  if (child != ThreadId{}) child = is_used ? next(child) : now(child);
   return event_;
 }
 

@@ -9,8 +9,10 @@
 // thread.
 #pragma once
 
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "merge/model/event.h"
 
@@ -27,14 +29,16 @@ class ThreadLives {
   // the next call.
   [[nodiscard]] const Event& of(const Event& event);
   // Takes task_newtask of the event's child. Returns the event with the new thread as its child,
-  // valid until the next call. `is_used`: earlier events showed a thread with this id.
+  // valid until the next call. `is_used`: earlier events showed the last thread with this id.
   [[nodiscard]] const Event& born(const Event& event, bool is_used);
   // Takes the last switch of a thread.
   void end(ThreadId thread) {
-    if (knows_births_ || ended_.size() >= kMost) return;
+    if (knows_births_ || ended_.size() >= kMost || thread == ThreadId{}) return;
     ended_.insert(thread);
     any_ = true;
   }
+  // Returns the id whose last thread began in of(), without task_newtask, since the last call.
+  [[nodiscard]] std::optional<ThreadId> take_unborn() { return std::exchange(unborn_, {}); }
   // Returns the last thread so far that has the kernel's id.
   [[nodiscard]] ThreadId now(ThreadId id) const {
     const auto found = now_.find(id);
@@ -46,13 +50,15 @@ class ThreadLives {
   // Returns the thread with the id that is woken or switched in.
   ThreadId starts(ThreadId id) {
     const ThreadId thread = now(id);
-    return ended_.erase(thread) != 0 ? next(id) : thread;
+    if (ended_.erase(thread) == 0) return thread;
+    unborn_ = id;
+    return next(id);
   }
 
   std::unordered_map<ThreadId, ThreadId> now_;  // by the kernel's id, if it had several threads
   std::unordered_set<ThreadId> ended_;          // whose ids the next thread may get
-  std::unordered_set<ThreadId> born_;           // the ids of threads whose task_newtask came
-  bool knows_births_ = false;                   // task_newtask is recorded
+  std::optional<ThreadId> unborn_;
+  bool knows_births_ = false;  // task_newtask is recorded
   bool any_ = false;
   Event event_;
 };

@@ -220,10 +220,10 @@ PerfettoExporter::Vcpu& PerfettoExporter::vcpu(ThreadId thread, std::int32_t num
   if (vcpu->track != 0) return *vcpu;
   const ThreadId process = pipeline.processes().of(thread, {});
   const std::uint64_t vm = vm_track(process);
-  const std::string name =
-      vcpu == &other_vcpus_  ? std::string("other vCPUs")
-      : number_of == kNoVcpu ? fmt::format("vCPU of tid {}", perfetto::number(thread))
-                             : fmt::format("vCPU {} (tid {})", number_of, perfetto::number(thread));
+  const std::string name = vcpu == &other_vcpus_ ? std::string("other vCPUs")
+                           : number_of == kNoVcpu
+                               ? "vCPU of tid " + tid_text(thread)
+                               : fmt::format("vCPU {} (tid {})", number_of, tid_text(thread));
   vcpu->track = writer_.add_track(vm, name, number_of, true);
   vcpu->name = writer_.name(
       process == ThreadId{} ? name : fmt::format("VM {} {}", perfetto::number(process), name));
@@ -479,8 +479,7 @@ void PerfettoExporter::write_turn(const Span& span, const std::vector<Span>& par
   std::uint64_t& track = worker_tracks_[worker];
   if (track == 0) {
     if (worker_tracks_.size() > kMostThreads) return;
-    const std::string name =
-        fmt::format("{} (tid {})", texts_.host_comm(worker), perfetto::number(worker));
+    const std::string name = fmt::format("{} (tid {})", texts_.host_comm(worker), tid_text(worker));
     track = writer_.add_track(vm_track(process), name, 95);
   }
   const std::string_view name = span.number != 0 ? "serves a notify" : "turn";
@@ -502,9 +501,8 @@ void PerfettoExporter::guest_interval(const GuestInterval& interval, const Pipel
                                    fmt::format("guest spans: {}", guest_span_));
   if (track == 0) return;
   const std::string name = interval.what.empty() ? guest_span_ : printable(interval.what);
-  const std::string on = number_of == kNoVcpu
-                             ? fmt::format("tid {}", perfetto::number(interval.thread))
-                             : fmt::format("vCPU {}", number_of);
+  const std::string on =
+      number_of == kNoVcpu ? "tid " + tid_text(interval.thread) : fmt::format("vCPU {}", number_of);
   const Annotation where{words_.vcpu, writer_.value(on)};
   writer_.begin(track, interval.begin.ns(),
                 {writer_.name(name), words_.of_guest_span, {&where, 1}, {}, {}});
@@ -535,8 +533,8 @@ void PerfettoExporter::write_wakeup(const Span& span, const Pipeline& pipeline) 
   const std::string who =
       waker == ThreadId{} ? "interrupt"
                           : fmt::format("{}-{}", texts_.host_comm(waker), perfetto::number(waker));
-  const std::string whom = span.vcpu == kNoVcpu ? fmt::format("tid {}", perfetto::number(woken))
-                                                : fmt::format("vCPU {}", span.vcpu);
+  const std::string whom =
+      span.vcpu == kNoVcpu ? "tid " + tid_text(woken) : fmt::format("vCPU {}", span.vcpu);
   const perfetto::Text name = writer_.name(fmt::format("{} wakes {}", who, whom));
   const std::uint64_t flow = flow_of(span.id, FlowKind::kWakeup);
   writer_.instant(track, span.begin.ns(), {name, words_.of_wakeup, {}, {&flow, 1}});

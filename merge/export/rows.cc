@@ -381,10 +381,14 @@ class HostCpuRowExporter final : public RowExporter {
   }
   void write(const Table& vms, std::size_t vm, const Table& threads, const Naming& names) {
     const auto id = get<std::string>(vms, vm, "vm");
-    const auto process = parse_number(id.substr(0, id.find(' ')));
+    const auto process = parse_number(id);
     for (std::size_t row = 0; row < threads.rows;) {
       const std::size_t thread = row;
-      const ThreadId tid{static_cast<std::int32_t>(get<std::int64_t>(threads, row, "tid"))};
+      const ThreadId tid =
+          thread_of(static_cast<std::int32_t>(get<std::int64_t>(threads, row, "tid")),
+                    std::max<std::uint32_t>(
+                        1, static_cast<std::uint32_t>(get<std::uint64_t>(threads, row, "life"))) -
+                        1);
       std::array<std::optional<std::uint64_t>, std::size(kParts)> parts;
       for (++row; row < threads.rows; ++row) {
         const auto part = get<std::string>(threads, row, "part");

@@ -150,9 +150,11 @@ class UftraceExporter final : public Exporter {
     const TaskKey key{span.track.kind, span.track.machine, of, span.track.task};
     auto found = tasks_.find(key);
     if (found != tasks_.end()) return found->second;
-    const auto thread = static_cast<std::uint32_t>(span.track.thread);
+    const std::string thread = tid_text(span.track.thread);
     const bool is_vcpu = span.track.kind == TrackKind::kVcpu;
-    const std::uint32_t tid = is_vcpu ? thread : kFirstGuestTask + guest_tasks_++;
+    const bool has_id = is_vcpu && life_of(span.track.thread) == 0;
+    const std::uint32_t tid = has_id ? static_cast<std::uint32_t>(tid_of(span.track.thread))
+                                     : kFirstGuestTask + guest_tasks_++;
     const std::string name = is_vcpu ? (span.vcpu == kNoVcpu ? fmt::format("vCPU of {}", thread)
                                                              : fmt::format("vCPU {}", span.vcpu))
                              : span.track.task == 0 ? fmt::format("guest {}", span.vcpu)
@@ -224,8 +226,8 @@ class UftraceExporter final : public Exporter {
     append<std::uint16_t>(
         bytes, static_cast<std::uint16_t>((out ? 0x2000 : 0) | (preempted ? 0x4000 : 0)));
     append<std::uint16_t>(bytes, 24);
-    append<std::uint32_t>(bytes, static_cast<std::uint32_t>(thread));
-    append<std::uint32_t>(bytes, static_cast<std::uint32_t>(thread));
+    append<std::uint32_t>(bytes, static_cast<std::uint32_t>(tid_of(thread)));
+    append<std::uint32_t>(bytes, static_cast<std::uint32_t>(tid_of(thread)));
     append<std::uint64_t>(bytes, event.at.ns());
     keep(file.flush(kBuffer));
   }

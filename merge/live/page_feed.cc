@@ -84,17 +84,16 @@ class InstanceFeed final : public PageFeed {
     for (unsigned cpu = 0; cpu < reader_->cpus(); ++cpu) fds.push_back(reader_->fd(cpu));
     return fds;
   }
-  void look_at_threads(std::span<const ThreadId> threads, const ThreadOf& now) override {
+  void look_at_threads(std::span<const ThreadId> threads) override {
     for (const ThreadId thread : threads) {
       auto& processes = threads_.processes;
       if (processes.contains(thread) || processes.size() >= kMostThreads) continue;
-      const std::int32_t id = process_of(thread);
-      if (id == 0 || now(tid_of(thread)) != thread) continue;
-      const ThreadId process = now(id);
-      processes[thread] = process;
+      const std::int32_t process = process_of(thread);
+      if (process == 0) continue;
+      processes[thread] = ThreadId{process};
       (void)comm(ThreadId{tid_of(thread)});
-      if (!threads_.vm_names.contains(process))
-        threads_.vm_names[process] = record::vm_name_of_process(id);
+      if (threads_.vm_names.contains(ThreadId{process})) continue;
+      threads_.vm_names[ThreadId{process}] = record::vm_name_of_process(process);
     }
   }
   // Reads the name from /proc if it is not known yet; empty for a thread that has ended.
@@ -153,7 +152,7 @@ class SessionFeed final : public PageFeed {
     if (auto read = assign(layout_, trace_dat::read_layout(*file_)); !read) return read;
     layout_.page_size = static_cast<std::uint32_t>(start_.page_size);
     layout_.cpu_count = start_.cpus;
-    look_at_threads({}, {});
+    look_at_threads({});
     head_.resize(start_.head_bytes);
     return file_->read(0, std::as_writable_bytes(std::span(head_)));
   }
@@ -196,7 +195,7 @@ class SessionFeed final : public PageFeed {
     return name_ + (killed_ ? ": its recorder was killed" : ": the recording has ended");
   }
 
-  void look_at_threads(std::span<const ThreadId>, const ThreadOf&) override {
+  void look_at_threads(std::span<const ThreadId>) override {
     if (const auto text = session_->read("raw/cmdlines")) {
       for (std::string_view rest = *text; !rest.empty();) {
         const auto line = take_line(rest);

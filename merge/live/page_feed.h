@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -25,9 +24,6 @@ struct KnownThreads {
   mutable std::map<ThreadId, std::string> comms;
 };
 
-// Returns the last thread so far that has the kernel's id.
-using ThreadOf = std::function<ThreadId(std::int32_t tid)>;
-
 class PageFeed {
  public:
   virtual ~PageFeed() = default;
@@ -48,7 +44,7 @@ class PageFeed {
   [[nodiscard]] virtual std::vector<int> polled() const { return {}; }
 
   // Called from time to time: looks up the processes of these threads.
-  virtual void look_at_threads(std::span<const ThreadId>, const ThreadOf&) {}
+  virtual void look_at_threads(std::span<const ThreadId>) {}
   [[nodiscard]] const KnownThreads& threads() const { return threads_; }
   [[nodiscard]] virtual std::string comm(ThreadId thread) const;  // empty: not known
   // Returns "TID COMM\n" for all threads whose names are known.

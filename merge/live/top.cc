@@ -185,10 +185,10 @@ class Run {
 
   void learn() {
     std::vector<ThreadId> threads;
-    for (const VcpuTotalsOf& vcpu : engine_->pipeline().exits().vcpus())
-      threads.push_back(vcpu.thread);
-    live_->feed().look_at_threads(
-        threads, [this](std::int32_t tid) { return engine_->pipeline().now(tid); });
+    const Pipeline& pipeline = engine_->pipeline();
+    for (const VcpuTotalsOf& vcpu : pipeline.exits().vcpus())
+      if (pipeline.now(tid_of(vcpu.thread)) == vcpu.thread) threads.push_back(vcpu.thread);
+    live_->feed().look_at_threads(threads);
     const KnownThreads& known = live_->feed().threads();
     for (const auto& [thread, process] : known.processes) engine_->known().set(thread, process);
     for (const auto& [process, name] : known.vm_names)

@@ -78,11 +78,12 @@ inline constexpr std::uint32_t kRiscvInterrupt = 1u << 31, kRiscvWfi = 1;
 inline constexpr std::uint32_t kRiscvFetchFault = 20, kRiscvLoadFault = 21,
                                kRiscvVirtualInstruction = 22, kRiscvStoreFault = 23;
 
-// A thread of the host. 0 is every CPU's idle thread. The kernel's ids are below 2^22
-// (PID_MAX_LIMIT). The bits above tell apart the threads that had one id, one after the other
-// (ThreadLives) and, in a Culprit, a thread's several names (CulpritNames).
+// A thread of the host. 0 is every CPU's idle thread. The kernel's ids are at most 2^22
+// (PID_MAX_LIMIT); uftrace directories that Trapline exports have tasks above. The bits from
+// kTidBits on tell apart the threads that had one id, one after the other (ThreadLives) and, in a
+// Culprit, a thread's several names (CulpritNames).
 enum class ThreadId : std::int32_t {};
-inline constexpr unsigned kTidBits = 22, kLifeBits = 5;
+inline constexpr unsigned kTidBits = 23, kLifeBits = 4;
 inline constexpr std::uint32_t kLastLife = (1u << kLifeBits) - 1;
 // Returns the kernel's id of the thread; a negative number, which the kernel never uses, unchanged.
 [[nodiscard]] constexpr std::int32_t tid_of(ThreadId thread) {

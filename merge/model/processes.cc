@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <utility>
 
 namespace trapline {
 
@@ -29,7 +30,7 @@ CpuQuotas::CpuQuotas(std::vector<CpuQuota> quotas) : quotas_(std::move(quotas)) 
 }
 
 bool CpuQuotas::take(ThreadId thread, std::uint64_t ns) {
-  const auto found = of_.find(thread);
+  const auto found = of_.find(ThreadId{tid_of(thread)});
   if (found == of_.end()) return false;
   std::uint64_t all = 0;
   for (const std::size_t quota : found->second) all += std::min(left_[quota], ns);
@@ -44,7 +45,7 @@ bool CpuQuotas::take(ThreadId thread, std::uint64_t ns) {
 
 std::vector<const CpuQuota*> CpuQuotas::of(ThreadId thread) const {
   std::vector<const CpuQuota*> quotas;
-  const auto found = of_.find(thread);
+  const auto found = of_.find(ThreadId{tid_of(thread)});
   if (found == of_.end()) return quotas;
   for (const std::size_t quota : found->second) quotas.push_back(&quotas_[quota]);
   return quotas;
@@ -76,7 +77,9 @@ std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads, const Processes
   std::vector<Vm> vms(threads.size());
   std::vector<std::size_t> order(threads.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) { return threads[i].thread; });
+  std::ranges::sort(order, {}, [&](std::size_t i) {
+    return std::pair(tid_of(threads[i].thread), life_of(threads[i].thread));
+  });
   Vm inferred{.process = {}, .inferred = true};
   std::set<std::int32_t> vcpus;
   std::int32_t next = 0;
@@ -91,6 +94,13 @@ std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads, const Processes
       const ThreadId process = processes.of(thread.thread, thread.thread);
       vms[i] = {.process = process, .given = processes.name_of(process)};
       continue;
+    }
+    // A vCPU that was made again with its id is the same VM's.
+    const ThreadId earlier = earlier_of(thread.thread);
+    const auto same = std::ranges::find(threads, earlier, &VcpuThread::thread);
+    if (earlier != ThreadId{} && same != threads.end() && same->vcpu == thread.vcpu) {
+      vms[i] = vms[static_cast<std::size_t>(same - threads.begin())];
+      if (vms[i].inferred && vms[i].known) continue;
     }
     const bool repeats = thread.vcpu != kNoVcpu && vcpus.contains(thread.vcpu);
     if (inferred.process == ThreadId{} || repeats) {

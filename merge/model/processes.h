@@ -46,7 +46,9 @@ class CpuQuotas {
   // Notes that the recorder looked for the thread's cgroups, so that of() returns everything that
   // throttled the thread.
   void set_known(ThreadId thread) { known_.insert(thread); }
-  [[nodiscard]] bool knows(ThreadId thread) const { return known_.contains(thread); }
+  [[nodiscard]] bool knows(ThreadId thread) const {
+    return known_.contains(ThreadId{tid_of(thread)});
+  }
 
  private:
   static constexpr std::size_t kMostLevels = 64;
@@ -67,16 +69,24 @@ class Processes {
     known->second = process;
     ++changes_;
   }
+  // Takes task_newtask. Processes with one id, one after the other, are not told apart.
   void on(const Event& event, const NewThread& made) {
-    const ThreadId maker = of(event.thread, event.thread);
-    const ThreadId process = made.same_process ? maker : made.child;
-    const ThreadId first{tid_of(made.child)};
-    if (first == made.child ? of(first, process) != process
-                            : !born_.contains(first) && of(first, {}) == process)
-      set_of_several(first);
+    const ThreadId maker = of(event.thread, ThreadId{tid_of(event.thread)});
+    const ThreadId process = made.same_process ? maker : ThreadId{tid_of(made.child)};
+    if (life_of(made.child) != 0) {
+      doubt(ThreadId{tid_of(made.child)});
+    } else {
+      if (!born_.contains(made.child) && of(made.child, process) != process)
+        set_of_several(made.child);
+      if (born_.size() < kMost) born_.insert(made.child);
+    }
     set(made.child, process);
-    if (first == made.child && born_.size() < kMost) born_.insert(first);
     if (made.same_process) set(event.thread, maker);
+  }
+  // Takes that the id of this first thread was used again. A list of threads, which has ids alone,
+  // may mean either thread.
+  void doubt(ThreadId first) {
+    if (knows(first) && !born_.contains(first)) set_of_several(first);
   }
   // Sets the name by which people know a virtual machine's process.
   void set_name(ThreadId process, std::string name) { names_[process] = std::move(name); }

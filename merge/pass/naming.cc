@@ -221,7 +221,13 @@ Naming::Naming(const Timeline& from, const Pipeline& of, const Processes& known,
       pipeline(of),
       names(of.names()),
       processes(known),
-      threads(vcpu_threads(all, from)),
+      threads(vcpu_threads(all,
+                           [&](std::size_t source, ThreadId thread) {
+                             // A source knows only the last name of an id.
+                             return of.now(tid_of(thread)) == thread
+                                        ? from.source(source).comm(thread)
+                                        : std::string(of.threads().name_at(thread, of.end()));
+                           })),
       vms(find_vms(threads, known)),
       vcpus(threads, vms) {}
 
@@ -301,7 +307,7 @@ std::string Naming::vm(ThreadId thread) const {
   if (processes.is_of_several(unnamed(thread))) return {};
   const ThreadId process = processes.of(unnamed(thread), ThreadId{});
   if (process == ThreadId{}) return {};
-  const std::string name = tid_text(process);
+  const std::string name = std::to_string(tid_of(process));
   return vcpus.vm_of(name) != nullptr ? name : std::string();
 }
 

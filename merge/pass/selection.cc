@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
@@ -145,12 +144,8 @@ Error unknown_name(std::string_view option, std::string_view wanted, std::string
 
 bool VcpuFilter::holds(const Vm& of, std::int32_t number) const {
   if (vcpu && number != *vcpu) return false;
-  if (vm.empty() || of.given == vm || of.text() == vm) return true;
-  // "300" stands for every VM that had this id.
-  const std::string id = of.id(), every = id.substr(0, id.find(' '));
-  return std::ranges::any_of(std::array{"", "~", "?"}, [&](const char* mark) {
-    return id == mark + vm || every == mark + vm;
-  });
+  return vm.empty() || of.given == vm || of.id() == vm || of.id() == "~" + vm ||
+         of.id() == "?" + vm || of.text() == vm;
 }
 
 std::string VcpuFilter::text() const {

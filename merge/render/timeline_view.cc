@@ -79,7 +79,7 @@ std::string TimelineView::name_of(const Event& event, const Place& place) const 
   }
   const ThreadId task = is_guest(event.machine) ? event.task : event.thread;
   const std::string comm = timeline_.source_of(event).comm(task);
-  return printable(fmt::format(FMT_COMPILE("{}-{}"), comm, static_cast<std::int32_t>(task)));
+  return printable(fmt::format(FMT_COMPILE("{}-{}"), comm, tid_of(task)));
 }
 
 // Returns the name, padded with blanks. A vCPU's name is kept until a new vCPU, or new facts about

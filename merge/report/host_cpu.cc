@@ -90,7 +90,8 @@ struct ReasonTimes {
 std::string waker_text(CulpritKind kind, ThreadId named, const Naming& names, const Vm& vm) {
   if (const ThreadId by = unnamed(named); by != ThreadId{}) {
     if (names.is_vcpu(by)) return names.vm(by) == vm.id() ? "vCPU" : names.text(by);
-    if (by == vm.process) return std::string(text_of(HostRole::kMainLoop));
+    if (tid_of(by) == tid_of(vm.process) && names.processes.of(by, {}) == vm.process)
+      return std::string(text_of(HostRole::kMainLoop));
     return names.processes.of(by, ThreadId{}) == vm.process ? "own thread" : names.comm(named);
   }
   if (kind == CulpritKind::kTimer) return "timer";
@@ -323,7 +324,7 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
   };
   table.add({"role"}, [](const Row& row) { return to_value(text_of(row.role)); });
   table.add({"name"}, &Row::name);
-  table.add({"tid"}, [](const Row& row) { return tid_of(row.thread); });
+  add_tid(table);
   table.add({"part"}, [](const Row& row) { return text_or_null(row.part); });
   table.add({"reason"}, [](const Row& row) { return text_or_null(row.reason); });
   table.add({"ns", "time", Unit::kDuration}, &Row::ns);
@@ -640,8 +641,8 @@ class HostCpuTable : public TableSink {
     if (row.role == HostRole::kWork) return row;
     const HostRuns& runs = *names.pipeline.host_runs();
     if (runs.knows_interrupts()) row.interrupts_ns = entry.state.interrupts_ns;
-    // The kernel's count may be of a later thread with the same id.
-    if (names.pipeline.now(tid_of(entry.thread)) == entry.thread)
+    // If several threads had the id, it is not known of which of them the kernel's count is.
+    if (life_of(names.pipeline.now(tid_of(entry.thread))) == 0)
       row.counted_ns = names.processes.counted(entry.thread);
     const HostRuns::Lines lines = runs.lines(entry.thread);
     row.line = line_of(lines);

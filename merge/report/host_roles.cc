@@ -15,9 +15,10 @@ namespace {
 // Returns the id of a thread's VM; empty if it has none or if it is not known.
 std::string vm_of(ThreadId thread, const std::string& comm, const Naming& names) {
   if (names.is_vcpu(thread)) return names.vcpus.vm_id(thread);
-  const ThreadId own = names.processes.of(thread, ThreadId{});
+  const ThreadId own =
+      names.processes.is_of_several(thread) ? ThreadId{} : names.processes.of(thread, ThreadId{});
   for (const ThreadId process : {own, process_in_name(comm)}) {
-    std::string id = tid_text(process);
+    std::string id = std::to_string(tid_of(process));
     if (process != ThreadId{} && names.vcpus.vm_of(id) != nullptr) return id;
   }
   return {};
@@ -25,7 +26,7 @@ std::string vm_of(ThreadId thread, const std::string& comm, const Naming& names)
 
 HostRole role_of(ThreadId thread, const std::string& comm, const Vm& vm, const Naming& names) {
   if (names.is_vcpu(thread)) return HostRole::kVcpu;
-  if (thread == vm.process) return HostRole::kMainLoop;
+  if (tid_of(thread) == tid_of(vm.process)) return HostRole::kMainLoop;
   if (comm.starts_with("vhost-")) return HostRole::kVhost;
   if (comm.starts_with("iou-wrk-") || comm.starts_with("iou-sqp-")) return HostRole::kIoUring;
   if (comm.starts_with("kvm-pit/") || comm.starts_with("kvm-nx-lpage-re")) return HostRole::kKernel;

@@ -621,7 +621,8 @@ def a_program_that_another_thread_executes(trace):
     trace.entry(BEGIN + 4 * MS, 0, ("CPU 1/KVM", 201), vcpu=1)
 
 
-@case(["report", "--host-cpu"], says=["VM 199 took 0.9", "its vCPU 100.0%", "worker (tid 300 #2)"], never=["400 ms", "sshd"])
+@case(["report", "--host-cpu"], ["report"], says=["VM 199 took 0.9", "its vCPU 100.0%", "worker (tid 300 #2)"],
+      never=["400 ms", "sshd", "810 ms"])
 def host_cpu_of_an_id_that_is_used_again(trace):
     """sshd ran 400 ms and ended; then a thread of QEMU's got its id."""
     trace.new_thread(BEGIN, QEMU, 200)
@@ -793,6 +794,28 @@ def the_working_set_of_large_pages(trace):
     fault(BEGIN + 10 * MS, 0x1008000, 2)
     fault(BEGIN + 20 * MS, 0x2000000, 2)
     fault(BEGIN + 30 * MS, 0x2001000, 1)
+
+
+@case(["report", "--waits"], says=["vCPU 0 (tid 200)"], never=["#2"])
+def a_new_thread_that_is_told_twice(trace):
+    """perf's fork and task_newtask are of one new thread."""
+    trace.new_thread(BEGIN - 10 * MS, QEMU, 200)
+    trace.new_thread(BEGIN - 10 * MS + 6 * US, QEMU, 200)
+    ran_instead(trace, HOG)
+
+
+@case(["report", "--waits"], says=["VM 199 vCPU 0 (tid 200)", "VM 500 vCPU 0 (tid 210)"], never=["#2", "VM 199 #"])
+def a_process_whose_id_was_a_shells(trace):
+    """sh had the id of the QEMU that runs the VM, and ended; another VM runs beside."""
+    trace.switch(BEGIN - 90 * MS, 1, IDLE, "R", ("sh", 199))
+    trace.switch(BEGIN - 80 * MS, 1, ("sh", 199), "X", IDLE)
+    trace.add(BEGIN - 70 * MS, 1, ("init", 1), "task_newtask", "pid=199 comm=init clone_flags=1200000 oom_score_adj=0")
+    trace.switch(BEGIN - 60 * MS, 1, IDLE, "R", QEMU)
+    for maker, vcpu in ((QEMU, VCPU), (("qemu-system-x86", 500), ("CPU 0/KVM", 210))):
+        trace.new_thread(BEGIN - 50 * MS, maker, vcpu[1])
+        for i in range(10):
+            trace.entry(BEGIN + i * MS, vcpu[1] % 4, vcpu)
+            trace.exit(BEGIN + i * MS + 500 * US, vcpu[1] % 4, vcpu, "CPUID")
 
 
 @case(["report", "--by", "vm,reason"], ["export", "--format", "csv", "--rows", "exits", "-o", "-"],

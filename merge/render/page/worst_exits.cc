@@ -371,11 +371,12 @@ std::string event_text(const Event& event, const Timeline& timeline) {
 
 std::string task_text(const Event& event, const Timeline& timeline, const Threads& threads) {
   const ThreadId task = is_guest(event.machine) ? event.task : event.thread;
-  // A source knows only the last of a thread's names.
-  const std::string name = is_guest(event.machine) || threads.has_one_name(task)
-                               ? timeline.source_of(event).comm(task)
-                               : std::string(threads.name_at(task, event.at));
-  return printable(fmt::format("{}-{}", name, static_cast<std::int32_t>(task)));
+  // A source knows only the last name of an id.
+  const bool is_known = is_guest(event.machine) ||
+                        (threads.has_one_name(task) && threads.name_at(task, event.at).empty());
+  const std::string name = is_known ? timeline.source_of(event).comm(task)
+                                    : std::string(threads.name_at(task, event.at));
+  return printable(fmt::format("{}-{}", name, tid_of(task)));
 }
 
 std::vector<Table> worst_tables(const WorstExits& worst, const PageNames& names,

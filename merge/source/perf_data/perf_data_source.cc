@@ -293,7 +293,7 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   [[nodiscard]] std::string event_text(const Event& event) const override {
     const auto* made = std::get_if<NewThread>(&event.payload);
     if (made == nullptr || !event.raw.empty()) return KernelEventSource::event_text(event);
-    return fmt::format("thread {} of {}", static_cast<std::int32_t>(made->child),
+    return fmt::format("thread {} of {}", tid_of(made->child),
                        made->same_process ? "the same process" : "a new process");
   }
   [[nodiscard]] std::string comm(ThreadId thread) const override {

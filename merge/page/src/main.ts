@@ -12,7 +12,7 @@ import { kLatencyBins, low, Model, type Selection } from "./model";
 import { NearView } from "./near";
 import { Phases } from "./phases";
 import { Shares } from "./shares";
-import { kColumns, Table } from "./table";
+import { Table } from "./table";
 import { kTables, tables } from "./tables";
 import { duration, moment, momentOption, quoted, useUnit, visible, without } from "./text";
 import type { Fields, PageData } from "./types";
@@ -133,8 +133,7 @@ function start(): void {
   useUnit(data.time_unit);
   useGlosses(data.glosses);
   const model = new Model(data);
-  const sorts = kColumns.map(([id]) => id);
-  let choice: Choice = fromFragment(location.hash, data, sorts);
+  let choice: Choice = fromFragment(location.hash, data);
   let selection: Selection | null = null;
   let toAddress = 0; // a timer
 
@@ -233,7 +232,7 @@ function start(): void {
   window.addEventListener("hashchange", () => {
     clearTimeout(toAddress);
     toAddress = 0;
-    choice = fromFragment(location.hash, data, sorts);
+    choice = fromFragment(location.hash, data);
     drawing.change();
   });
   onWidth(main, lookAgain);

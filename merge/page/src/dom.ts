@@ -4,41 +4,24 @@ import { visible } from "./text";
 export type Child = Node | string | null | undefined | false | 0;
 type Attributes = Record<string, string | number | boolean | ((event: Event) => void) | undefined>;
 
-const kSvg = "http://www.w3.org/2000/svg";
+// Returns the children that there are, texts with invisible characters written out.
+const shown = (children: Child[]): (Node | string)[] =>
+  children.filter((child): child is Node | string => !!child).map((child) => (typeof child === "string" ? visible(child) : child));
 
-function fill(element: Element, attributes: Attributes, children: Child[]): void {
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value === undefined || value === false) continue;
-    if (typeof value === "function") {
-      element.addEventListener(name, value);
-    } else {
-      element.setAttribute(name, value === true ? "" : visible(String(value)));
+// Returns what makes elements with attributes, listeners and children. `create` makes an empty one.
+function maker<Tags>(create: (tag: string) => Element) {
+  return <K extends keyof Tags & string>(tag: K, attributes: Attributes = {}, ...children: Child[]): Tags[K] => {
+    const element = create(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (typeof value === "function") element.addEventListener(name, value);
+      else if (value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : visible(String(value)));
     }
-  }
-  for (const child of children) {
-    if (child) element.append(typeof child === "string" ? visible(child) : child);
-  }
+    element.append(...shown(children));
+    return element as Tags[K];
+  };
 }
-
-export function h<K extends keyof HTMLElementTagNameMap>(
-  tag: K,
-  attributes: Attributes = {},
-  ...children: Child[]
-): HTMLElementTagNameMap[K] {
-  const element = document.createElement(tag);
-  fill(element, attributes, children);
-  return element;
-}
-
-export function s<K extends keyof SVGElementTagNameMap>(
-  tag: K,
-  attributes: Attributes = {},
-  ...children: Child[]
-): SVGElementTagNameMap[K] {
-  const element = document.createElementNS(kSvg, tag) as SVGElementTagNameMap[K];
-  fill(element, attributes, children);
-  return element;
-}
+export const h = maker<HTMLElementTagNameMap>((tag) => document.createElement(tag));
+export const s = maker<SVGElementTagNameMap>((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
 
 // Makes a section with its heading.
 export function section(id: string, title: Child[], ...children: Child[]): HTMLElement {
@@ -77,9 +60,7 @@ export function name(text: string, by = ""): HTMLElement {
   return h("bdi", { class: "name", title: glosses.get(parts[0]!) }, ...words.flatMap((word, i) => (i ? [h("wbr"), word] : [word])));
 }
 
-export function replace(parent: Element, ...children: Child[]): void {
-  parent.replaceChildren(...children.filter((c): c is Node | string => !!c).map((c) => (typeof c === "string" ? visible(c) : c)));
-}
+export const replace = (parent: Element, ...children: Child[]): void => parent.replaceChildren(...shown(children));
 
 export function clip(text: string, most: number): string {
   return text.length <= most ? text : `${text.slice(0, Math.max(1, most - 1))}…`;

@@ -26,6 +26,7 @@ export const kStart = {
   zoom: {} as Record<string, string[]>, // of each flame graph the way to the frame that it shows
 };
 export type Choice = typeof kStart;
+export type Change = (change: Partial<Choice>) => void;
 // The parts that Escape and Clear take back.
 export const kNothing: Partial<Choice> = { query: "", rows: [], time: null, latency: null, view: null, zoom: {} };
 

@@ -76,6 +76,16 @@ export function changeLook(): void {
   widths = new WeakMap();
 }
 
+// Returns what tells if the look, or any of the values that it is given, has changed since its last call.
+export function watch(): (...values: unknown[]) => boolean {
+  let last: unknown[] = [];
+  return (...values) => {
+    const before = last;
+    last = [look, ...values];
+    return last.some((value, i) => value !== before[i]);
+  };
+}
+
 // Returns the width that a picture may have. The browser lays out all changes when asked, so it is asked
 // once for each look.
 export function widthOf(element: Element, fallback = 900): number {

@@ -4,24 +4,29 @@
 //   change ──> all views are stale ──> frame: the brushed one ──> one more ──> others, for kShare ──┐
 //                                      frame: …  <── while some are stale ─────────────────────────┘
 
+import type { Choice } from "./choice";
+import type { Selection } from "./model";
+
 const kShare = 4; // ms of a frame
 const kAround = "100px"; // out of sight, but soon in it
 
-export interface View {
+// A part of the page, and what draws what is shown: a choice, where there is nothing else to choose.
+export interface View<Shown extends unknown[] = [Choice, Selection]> {
   element: HTMLElement;
-  draw: () => void;
+  draw: (...shown: Shown) => void;
 }
 
-export class Drawing {
-  private readonly stale = new Set<View>(); // those first that waited longest
+export class Drawing<Shown extends unknown[]> {
+  private readonly stale = new Set<View<Shown>>(); // those first that waited longest
   private readonly seen = new Set<Element>();
   private frame = 0;
-  private changed = false;
+  private shown: Shown | null = null; // null: changed
 
-  // The first view is the one that is brushed. `prepare` is called after each change, before any view is drawn.
+  // The first view is the one that is brushed. `prepare` is called after each change, before any view is drawn, and
+  // returns what the views show.
   constructor(
-    private readonly views: View[],
-    private readonly prepare: () => void,
+    private readonly views: View<Shown>[],
+    private readonly prepare: () => Shown,
   ) {
     const watch = new IntersectionObserver((entries) => {
       for (const { target, isIntersecting } of entries) this.seen[isIntersecting ? "add" : "delete"](target);
@@ -33,7 +38,7 @@ export class Drawing {
   // Marks all views to be drawn anew.
   change(): void {
     for (const view of this.views) this.stale.add(view);
-    this.changed = true;
+    this.shown = null;
     document.documentElement.dataset["drawing"] = "";
     this.frame ||= requestAnimationFrame(() => this.draw(kShare));
   }
@@ -46,13 +51,12 @@ export class Drawing {
   private draw(share: number): void {
     this.frame = 0;
     const start = performance.now();
-    if (this.changed) this.prepare();
-    this.changed = false;
-    const rank = (view: View): number => (view === this.views[0] ? 0 : this.seen.has(view.element) ? 1 : 2);
+    this.shown ??= this.prepare();
+    const rank = (view: View<Shown>): number => (view === this.views[0] ? 0 : this.seen.has(view.element) ? 1 : 2);
     for (const [i, view] of [...this.stale].sort((a, b) => rank(a) - rank(b)).entries()) {
       if (i > 1 && performance.now() - start > share) break;
       this.stale.delete(view);
-      view.draw();
+      view.draw(...this.shown);
     }
     if (this.stale.size > 0) this.frame = requestAnimationFrame(() => this.draw(kShare));
     else delete document.documentElement.dataset["drawing"];

@@ -1,7 +1,8 @@
 // Page faults: guest memory over time, with the cause as the colour, and what each cause took.
 import { cells, Chart, sinceStart, type Cell } from "./chart";
 import type { Choice } from "./choice";
-import { currentLook, entitle, h, name, section, swatch, widthOf } from "./dom";
+import { entitle, h, name, section, swatch, watch, widthOf } from "./dom";
+import type { View } from "./drawing";
 import type { Model } from "./model";
 import { drawRows, emptyTable } from "./rows";
 import { counted, duration, grouped, moment, percent, quoted } from "./text";
@@ -33,35 +34,28 @@ interface Memory {
 const size = (bytes: number): string => (bytes >= 2 ** 30 ? `${bytes / 2 ** 30} GiB` : bytes >= 2 ** 20 ? `${bytes / 2 ** 20} MiB` : `${bytes / 2 ** 10} KiB`);
 const address = (value: number): string => `0x${value.toString(16)}`;
 
-export class FaultMap {
-  private readonly table = emptyTable("Page faults by cause");
-  private readonly reading = h("p", { class: "reading" });
-  readonly element = section("faults", []);
-  private readonly memories: Memory[] = [];
-  private drawn = "";
+export function faultMap(model: Model, data: Rows): View {
+  const table = emptyTable("Page faults by cause");
+  const reading = h("p", { class: "reading" });
+  const memories: Memory[] = [];
+  const isNew = watch();
+  for (const row of data.rows) add(row);
+  const element = section("faults", [], ...memories.map(({ vm, chart }) => h("figure", {},
+    h("figcaption", {}, h("strong", {}, memories.length > 1 ? name(`VM ${vm}`) : "Guest memory"),
+      h("span", { class: "dim" }, ` in regions of ${size(data.region_bytes)}, the lowest address at the bottom; memory without faults is left out`)), chart.element)),
+    reading, table, data.unplaced > 0 && h("p", { class: "dim" }, `${counted(data.unplaced, "fault")} are not in the picture: no event tells their address, or it has other VMs.`),
+    h("p", { class: "dim" }, "The threads that removed or served pages, and the events that would tell more: ", h("code", {}, ["trapline", ...model.data.command, "--faults"].map(quoted).join(" "))));
 
-  constructor(
-    private readonly model: Model,
-    private readonly data: Rows,
-  ) {
-    for (const row of data.rows) this.add(row);
-    const bytes = size(data.region_bytes);
-    this.element.append(...this.memories.map(({ vm, chart }) => h("figure", {},
-      h("figcaption", {}, h("strong", {}, this.memories.length > 1 ? name(`VM ${vm}`) : "Guest memory"), h("span", { class: "dim" }, ` in regions of ${bytes}, the lowest address at the bottom; memory without faults is left out`)), chart.element)),
-      this.reading, this.table, data.unplaced > 0 ? h("p", { class: "dim" }, `${counted(data.unplaced, "fault")} are not in the picture: no event tells their address, or it has other VMs.`) : "",
-      h("p", { class: "dim" }, "The threads that removed or served pages, and the events that would tell more: ", h("code", {}, ["trapline", ...model.data.command, "--faults"].map(quoted).join(" "))));
-  }
-
-  private add(row: Fields): void {
-    let memory = this.memories.find(({ vm }) => vm === row.vm);
+  function add(row: Fields): void {
+    let memory = memories.find(({ vm }) => vm === row.vm);
     if (!memory) {
       const slots: (number | null)[] = [], spots: Spot[] = [];
-      const chart: Chart = new Chart({ height: kHeight, pointed: (time, slot) => this.read(memory!, time, Math.floor(slot)),
-        series: kFills.map((fill) => ({ fill, paths: cells(fill, () => this.cellsOf(memory!, fill)) })) });
-      this.memories.push((memory = { vm: row.vm, slots, spots, chart }));
+      const chart: Chart = new Chart({ height: kHeight, pointed: (time, slot) => read(memory!, time, Math.floor(slot)),
+        series: kFills.map((fill) => ({ fill, paths: cells(fill, () => cellsOf(memory!, fill)) })) });
+      memories.push((memory = { vm: row.vm, slots, spots, chart }));
     }
     const last = memory.slots.at(-1);
-    if (typeof last === "number" && row.address !== last + this.data.region_bytes) memory.slots.push(null);
+    if (typeof last === "number" && row.address !== last + data.region_bytes) memory.slots.push(null);
     const slot = memory.slots.push(row.address) - 1;
     for (let i = 0, bin = 0; i + 3 < row.cells.length; i += 4) {
       const [step, cause, count, ns] = row.cells.slice(i, i + 4) as [number, number, number, number];
@@ -69,38 +63,37 @@ export class FaultMap {
     }
   }
 
-  render(choice: Choice): void {
-    const x = this.model.scaleOf(choice);
-    const drawn = [currentLook(), x.from, x.to].join();
-    for (const { chart, slots, spots } of this.memories) {
-      if (this.drawn !== drawn) {
+  function draw(choice: Choice): void {
+    const x = model.scaleOf(choice);
+    const anew = isNew(x.from, x.to);
+    for (const { chart, slots, spots } of memories) {
+      if (anew) {
         chart.element.setAttribute("aria-label", `Page faults by time and address, ${counted(spots.reduce((n, { count }) => n + count, 0), "fault")} from ${address(slots[0]!)} to ${address(slots.at(-1)!)}`);
-        chart.draw(widthOf(this.element), { ...x, label: "begin of the fault; stronger: more faults", say: sinceStart },
-          { from: 0, to: slots.length, room: kRoom, say: (slot) => (Number.isInteger(slot) && typeof slots[slot] === "number" ? address(slots[slot]!) : "") }, [this.model.edges(), ...kFills.map(() => this.model.edges().fill(1))]);
+        chart.draw(widthOf(element), { ...x, label: "begin of the fault; stronger: more faults", say: sinceStart },
+          { from: 0, to: slots.length, room: kRoom, say: (slot) => (Number.isInteger(slot) && typeof slots[slot] === "number" ? address(slots[slot]!) : "") }, [model.edges(), ...kFills.map(() => model.edges().fill(1))]);
       }
-      chart.select(choice.time && [this.model.edge(choice.time[0]), this.model.edge(choice.time[1])]);
+      chart.select(model.chosen(choice));
     }
-    this.drawn = drawn;
-    this.say(choice);
+    say(choice);
   }
 
   // Says what the chosen interval's faults took: of the whole recording also those that are not in the picture.
-  private say({ time }: Choice): void {
-    const rows = (this.data.causes as number[]).map((cause, i) => {
-      const spots = this.memories.flatMap((memory) => memory.spots.filter(({ bin, cause: of }) => time && of === cause && bin >= time[0] && bin < time[1]));
-      return { cause, text: this.data.cause_texts[i] as string, count: time ? spots.reduce((n, spot) => n + spot.count, 0) : this.data.counts[i] as number,
-        ns: time ? spots.reduce((n, spot) => n + spot.ns, 0) : this.data.times[i] as number };
+  function say({ time }: Choice): void {
+    const rows = (data.causes as number[]).map((cause, i) => {
+      const spots = memories.flatMap((memory) => memory.spots.filter(({ bin, cause: of }) => time && of === cause && bin >= time[0] && bin < time[1]));
+      return { cause, text: data.cause_texts[i] as string, count: time ? spots.reduce((n, spot) => n + spot.count, 0) : data.counts[i] as number,
+        ns: time ? spots.reduce((n, spot) => n + spot.ns, 0) : data.times[i] as number };
     }).filter(({ count }) => count > 0).sort((a, b) => b.ns - a.ns);
     const [count, ns] = [rows.reduce((n, row) => n + row.count, 0), rows.reduce((n, row) => n + row.ns, 0)];
     const most = rows[0];
-    entitle(this.element, most ? `${counted(count, "page fault")} took ${duration(ns)}${time ? ` in the chosen interval${this.data.unplaced > 0 ? ", of those with a known address" : ""}` : ""}: ${percent(most.ns / Math.max(1, ns))} ${most.text}` : this.data.unplaced > 0 ? "No page fault with a known address is in the chosen interval" : "The guest had no page faults in the chosen interval");
-    this.reading.textContent = "Point at the picture to read it.";
-    drawRows(this.table, [["Cause", "node", (row) => [swatch(kColours[row.cause] ?? "halted"), row.text]], ["Faults", "count", "count"], ["Time", "time", "ns"],
+    entitle(element, most ? `${counted(count, "page fault")} took ${duration(ns)}${time ? ` in the chosen interval${data.unplaced > 0 ? ", of those with a known address" : ""}` : ""}: ${percent(most.ns / Math.max(1, ns))} ${most.text}` : data.unplaced > 0 ? "No page fault with a known address is in the chosen interval" : "The guest had no page faults in the chosen interval");
+    reading.textContent = "Point at the picture to read it.";
+    drawRows(table, [["Cause", "node", (row) => [swatch(kColours[row.cause] ?? "halted"), row.text]], ["Faults", "count", "count"], ["Time", "time", "ns"],
       ["Share", "share", (row) => row.ns / Math.max(1, ns), "of the faults' time"]], rows);
   }
 
   // Several causes in one place share its height by their counts.
-  private cellsOf({ spots }: Memory, fill: string): Cell[] {
+  function cellsOf({ spots }: Memory, fill: string): Cell[] {
     const list: Cell[] = [];
     const most = spots.reduce((n, spot) => Math.max(n, spot.count), 1);
     for (let i = 0, end = 0; i < spots.length; i = end) {
@@ -111,17 +104,19 @@ export class FaultMap {
       let below = slot;
       for (const { cause, count } of here) {
         const top = below + count / all;
-        if (kColours[cause] === fill) list.push([this.model.edge(bin), below, this.model.edge(bin + 1), top, kFaintest + (1 - kFaintest) * (Math.log1p(count) / Math.log1p(most))]);
+        if (kColours[cause] === fill) list.push([model.edge(bin), below, model.edge(bin + 1), top, kFaintest + (1 - kFaintest) * (Math.log1p(count) / Math.log1p(most))]);
         below = top;
       }
     }
     return list;
   }
 
-  private read({ slots, spots }: Memory, time: number, slot: number): void {
-    const bin = this.model.binAt(time), at = slots[slot];
+  function read({ slots, spots }: Memory, time: number, slot: number): void {
+    const bin = model.binAt(time), at = slots[slot];
     const here = spots.filter((spot) => spot.slot === slot && spot.bin === bin);
-    const texts = here.map(({ cause, count, ns }) => `${this.data.cause_texts[(this.data.causes as number[]).indexOf(cause)]} ${grouped(count)}, ${duration(ns)}`);
-    this.reading.textContent = `${moment(this.model.edge(bin), 3)}, ${typeof at === "number" ? `from ${address(at)}` : "between the regions"}: ${texts.join("; ") || "no fault"}`;
+    const texts = here.map(({ cause, count, ns }) => `${data.cause_texts[(data.causes as number[]).indexOf(cause)]} ${grouped(count)}, ${duration(ns)}`);
+    reading.textContent = `${moment(model.edge(bin), 3)}, ${typeof at === "number" ? `from ${address(at)}` : "between the regions"}: ${texts.join("; ") || "no fault"}`;
   }
+
+  return { element, draw };
 }

@@ -2,6 +2,7 @@
 // out, for its end.
 import type { Choice } from "./choice";
 import { h, name, replace, section } from "./dom";
+import type { View } from "./drawing";
 import { knowsDurations, knowsGuest, theVcpus } from "./known";
 import type { Model, Selection } from "./model";
 import { rowsTable } from "./rows";
@@ -33,23 +34,17 @@ function linked(text: string): (string | HTMLElement)[] {
 }
 
 // The report's finding; for a choice, a sentence with the same figures but without a culprit.
-export class Answer {
-  private readonly said = h("div");
-  readonly element: HTMLElement;
+export function answer(model: Model): View {
+  const { data } = model;
+  const said = h("div");
 
-  constructor(private readonly model: Model) {
-    this.element = h("div", { id: "answer" }, this.said, ...losses(model.data));
-  }
-
-  render(choice: Choice, selection: Selection): void {
-    const { data } = this.model;
+  function draw(choice: Choice, selection: Selection): void {
     const part = choice.rows.length > 0 || choice.latency !== null;
-    const said = part || choice.time ? [this.chosen(choice, selection, part)] : sentences(data).filter(([label]) => !kMissing.test(label)).map((words) => words.join(" ").trim());
-    replace(this.said, ...said.map((text, i) => h("p", { class: i ? "" : "finding" }, ...linked(text))));
+    const texts = part || choice.time ? [chosen(choice, selection, part)] : sentences(data).filter(([label]) => !kMissing.test(label)).map((words) => words.join(" ").trim());
+    replace(said, ...texts.map((text, i) => h("p", { class: i ? "" : "finding" }, ...linked(text))));
   }
 
-  private chosen({ time }: Choice, { count, cost }: Selection, part: boolean): string {
-    const { data } = this.model;
+  function chosen({ time }: Choice, { count, cost }: Selection, part: boolean): string {
     const all = sums(data.vcpus, time);
     const busy = busyOf(all);
     const exits = part ? `the ${counted(count, "chosen exit")}` : counted(count, "exit");
@@ -58,6 +53,8 @@ export class Answer {
     return `${time ? "In the chosen interval" : "In the whole recording"} ${theVcpus(data)} ${data.vcpus.length === 1 ? "was" : "were"} busy for ${duration(busy)}${all.preempted > 0 ? " (waits for a CPU included)" : ""}${all.halted > 0 ? ` and halted for ${duration(all.halted)}` : ""}. ` +
       `Of the busy time the guest ran ${share(all.guest)}; ${exits} cost ${share(cost)}${all.preempted > 0 ? `; for ${share(all.preempted)} ${theVcpus(data)} waited for a CPU` : ""}.`;
   }
+
+  return { element: h("div", { id: "answer" }, said, ...losses(data)), draw };
 }
 
 // Makes the folded section of the duration, sources with their clocks, notes, and what the page does not hold.

@@ -1,24 +1,24 @@
 // One page, one choice: every view draws what is chosen, and changes it.
-import { fromFragment, kNothing, toFragment, type Choice } from "./choice";
+import { fromFragment, kNothing, toFragment, type Change, type Choice } from "./choice";
 import { startComparison } from "./compare";
 import { changeLook, clip, h, name, replace, section, useGlosses } from "./dom";
 import { Drawing, type View } from "./drawing";
-import { FaultMap } from "./faults";
-import { Flame, kernelFlame, type Zooms } from "./flame";
-import { Answer, recorded } from "./head";
-import { HostCpu } from "./host_cpu";
-import { Latency } from "./latency";
+import { faultMap } from "./faults";
+import { flame, kernelFlame } from "./flame";
+import { answer, recorded } from "./head";
+import { hostCpu } from "./host_cpu";
+import { latency } from "./latency";
 import { kLatencyBins, low, Model, type Selection } from "./model";
 import { NearView } from "./near";
-import { Phases } from "./phases";
-import { Shares } from "./shares";
-import { Table } from "./table";
+import { phases } from "./phases";
+import { shares } from "./shares";
+import { exitTable } from "./table";
 import { kTables, tables } from "./tables";
 import { duration, moment, momentOption, quoted, useUnit, visible, without } from "./text";
 import type { Fields, PageData } from "./types";
 import { unpack, unpackComparison, unpackTimeline } from "./unpack";
-import { Waits } from "./waits";
-import { Worst } from "./worst";
+import { waits } from "./waits";
+import { worst } from "./worst";
 import { zoomByKey } from "./zoom";
 
 const kVersion = 3;
@@ -134,7 +134,6 @@ function start(): void {
   useGlosses(data.glosses);
   const model = new Model(data);
   let choice: Choice = fromFragment(location.hash, data);
-  let selection: Selection | null = null;
   let toAddress = 0; // a timer
 
   // Browsers refuse to change the address hundreds of times in a few seconds.
@@ -144,22 +143,13 @@ function start(): void {
     const fragment = toFragment(choice);
     history.replaceState(null, "", fragment ? `#${fragment}` : "#");
   };
-  const change = (by: Partial<Choice>): void => {
+  const change: Change = (by) => {
     const before = toFragment(choice);
     choice = { ...choice, ...by };
     if (toFragment(choice) === before) return;
     if (!toAddress) toAddress = window.setTimeout(writeAddress, kAddressAfter);
     drawing.change();
   };
-  const shares = new Shares(model, change);
-  const phases = data.tables.phases && new Phases(model, change, data.tables.phases);
-  const table = new Table(model, change);
-  const latency = new Latency(model, change);
-  const zooms: Zooms = { of: (picture) => choice.zoom[picture] ?? [], change: (picture, keys) => change({ zoom: { ...choice.zoom, [picture]: keys } }) };
-  const flame = new Flame(model, zooms);
-  const answer = new Answer(model);
-  const worst = new Worst(model, change);
-  const waits = new Waits(model);
   const chips = h("span", { id: "chips" });
   const command = h("code", { id: "command" });
   const said = status();
@@ -193,25 +183,17 @@ function start(): void {
     said.textContent = "";
   }
 
-  const { kernel, kernel_stacks, fault_map, host_cpu_roles, host_cpu_time } = data.tables;
-  const hostCpu = host_cpu_roles && new HostCpu(model, host_cpu_roles, host_cpu_time);
-  const faults = fault_map && new FaultMap(model, fault_map);
-  const views: View[] = [
-    { element: shares.element, draw: () => shares.render(choice, selection!) },
-    ...(phases ? [{ element: phases.element, draw: () => phases.render(choice) }] : []),
-    { element: table.element, draw: () => table.render(choice) },
-    { element: latency.element, draw: () => latency.render(choice, selection!) },
-    { element: flame.element, draw: () => flame.render(selection!) },
-    ...(kernel_stacks && kernel?.total_ns ? [kernelFlame(kernel_stacks.rows, kernel, zooms)] : []),
-    { element: worst.element, draw: () => worst.render(choice) },
-    { element: waits.element, draw: () => waits.render(choice) },
-    ...(hostCpu ? [{ element: hostCpu.element, draw: () => hostCpu.render(choice) }] : []),
-    ...(faults ? [{ element: faults.element, draw: () => faults.render(choice) }] : []),
-  ];
+  const { phases: rows, kernel, kernel_stacks, fault_map, host_cpu_roles, host_cpu_time } = data.tables;
+  const strips = shares(model, change);
+  const views = [strips, rows && phases(model, change, rows), exitTable(model, change), latency(model, change), flame(model, change),
+    kernel_stacks && kernel?.total_ns && kernelFlame(kernel_stacks.rows, kernel, change), worst(model, change), waits(model),
+    host_cpu_roles && hostCpu(model, host_cpu_roles, host_cpu_time), fault_map && faultMap(model, fault_map)].filter((view): view is View => !!view);
+  const top = answer(model);
   const drawing = new Drawing(views, () => {
-    selection = model.select(choice);
-    answer.render(choice, selection);
+    const selection = model.select(choice);
+    top.draw(choice, selection);
     drawChips();
+    return [choice, selection] as [Choice, Selection];
   });
   const lookAgain = (): void => {
     changeLook();
@@ -226,7 +208,7 @@ function start(): void {
     header([name(title)], () => words().map(quoted).join(" "), lookAgain, said,
       h("button", { type: "button", id: "copy-link", click: () => { writeAddress(); void copy(location.href, said); } }, "Copy link"),
       h("button", { type: "button", id: "help", "aria-label": "Keys", click: () => keys.showModal() }, "?")),
-    answer.element, h("div", { class: "bar" }, contents(sections), h("div", { class: "chips", role: "group", "aria-label": "What is chosen" }, chips, command)),
+    top.element, h("div", { class: "bar" }, contents(sections), h("div", { class: "chips", role: "group", "aria-label": "What is chosen" }, chips, command)),
     ...sections, keys,
   );
   window.addEventListener("hashchange", () => {
@@ -241,7 +223,7 @@ function start(): void {
     if ((event.target as Element).matches("input[type=search], select") || event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || keys.open) return;
     if (event.key === "?") keys.showModal();
     else if (event.key === "Escape") change(choice.worst !== null ? { worst: null } : kNothing);
-    else zoomByKey(event, shares.zoom);
+    else zoomByKey(event, strips.zoom);
   });
   window.addEventListener("beforeprint", () => { for (const one of document.querySelectorAll("details")) one.open = true; });
   drawing.change();

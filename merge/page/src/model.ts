@@ -133,6 +133,11 @@ export class Model {
     return { from, to: Math.max(from + 1, to) };
   }
 
+  // Returns the times at the ends of the chosen interval.
+  chosen({ time }: Pick<Choice, "time">): [number, number] | null {
+    return time && [this.edge(time[0]), this.edge(time[1])];
+  }
+
   // Says the length of the time before the VM ran, and what was lost in it.
   before(how: string): string {
     const edge = this.edge(this.begin);

@@ -1,37 +1,38 @@
 // Two sliders that choose a range of whole numbers, with its ends in words. The whole range is no choice.
 import { h } from "./dom";
+import type { Range } from "./zoom";
 
-export class Sliders {
-  readonly element: HTMLElement;
-  private readonly ends: HTMLInputElement[];
-  private readonly words: HTMLOutputElement;
-  private all: [number, number] = [0, 1];
+export interface Sliders {
+  element: HTMLElement;
+  show: (all: Range, range: Range | null, more?: string) => void; // `more` is said after the ends
+}
 
-  // `say` returns the words for a number at an end of the range.
-  constructor(id: string, label: string, private readonly say: (at: number) => string, private readonly choose: (range: [number, number] | null) => void) {
-    const ids = [`${id}-from`, `${id}-to`];
-    this.ends = ids.map((end, i) => h("input", { type: "range", id: end, step: 1, input: () => this.slid(i) }));
-    this.words = h("output", { for: ids.join(" ") });
-    this.element = h("div", { class: "controls noprint" }, h("label", { for: ids[0] }, label), this.ends[0], h("label", { for: ids[1] }, "to"), this.ends[1], this.words,
-      h("button", { type: "button", id: `${id}-all`, click: () => choose(null) }, "All"));
-  }
+// `say` returns the words for a number at an end of the range.
+export function sliders(id: string, label: string, say: (at: number) => string, choose: (range: Range | null) => void): Sliders {
+  const ids = [`${id}-from`, `${id}-to`];
+  const ends = ids.map((end, i) => h("input", { type: "range", id: end, step: 1, input: () => slid(i) }));
+  const words = h("output", { for: ids.join(" ") });
+  const element = h("div", { class: "controls noprint" }, h("label", { for: ids[0] }, label), ends[0], h("label", { for: ids[1] }, "to"), ends[1], words,
+    h("button", { type: "button", id: `${id}-all`, click: () => choose(null) }, "All"));
 
-  // `more` is said after the ends.
-  show(all: [number, number], range: [number, number] | null, more = ""): void {
-    this.all = all;
+  function show(all: Range, range: Range | null, more = ""): void {
     const texts = (range ?? all).map((at, i) => {
-      const [end, text] = [this.ends[i]!, this.say(at)];
+      const [end, text] = [ends[i]!, say(at)];
       [end.min, end.max, end.value] = [String(all[0]), String(all[1]), String(at)];
       end.setAttribute("aria-valuetext", text);
       return text;
     });
-    this.words.textContent = `${texts.join(" to ")}${more}`;
+    words.textContent = `${texts.join(" to ")}${more}`;
   }
 
   // A slider that meets the other one pushes it.
-  private slid(moved: number): void {
-    let [from, to] = this.ends.map(({ value }) => Number(value)) as [number, number];
-    if (from >= to) [from, to] = moved === 0 ? [Math.min(from, this.all[1] - 1), Math.min(from, this.all[1] - 1) + 1] : [Math.max(to, this.all[0] + 1) - 1, Math.max(to, this.all[0] + 1)];
-    this.choose(from <= this.all[0] && to >= this.all[1] ? null : [from, to]);
+  function slid(moved: number): void {
+    const [first, last] = [Number(ends[0]!.min), Number(ends[0]!.max)];
+    let [from, to] = ends.map(({ value }) => Number(value)) as Range;
+    if (moved === 0) to = Math.max(to, (from = Math.min(from, last - 1)) + 1);
+    else from = Math.min(from, (to = Math.max(to, first + 1)) - 1);
+    choose(from <= first && to >= last ? null : [from, to]);
   }
+
+  return { element, show };
 }

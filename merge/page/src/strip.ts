@@ -41,6 +41,12 @@ export function lossMarks(model: Model, x: Scale): { x: number; to: number; elem
     element: h("div", { class: "lost", title: `CPU ${cpu}: ${count === 0 ? "events lost (count unknown)" : `${count} events lost`} in ${exact(to - from)}, from ${moment(from)}` }) }));
 }
 
+// Returns the heights of stacked parts, each of which has its ns by time bin. The highest is the first: it covers all parts.
+export function stacked(model: Model, parts: number[][]): number[][] {
+  let below = model.edges().fill(0);
+  return parts.map((ns) => (below = below.map((height, bin) => height + (ns[bin] ?? 0) / model.length(bin)))).reverse();
+}
+
 class Strip {
   readonly element: HTMLElement;
   readonly chart: Chart;
@@ -67,15 +73,12 @@ class Strip {
   // `busy` leaves out the halts, and makes the strip as high as its busiest bin.
   draw(width: number, busy: boolean, x: Scale): void {
     const { model, vcpu } = this;
-    const { bins } = model.data.time;
     const drawn: readonly string[] = busy ? kBusy : [...kStates, "not_seen"];
-    let below = new Array<number>(bins + 1).fill(0);
-    const heights = this.seen.map((state) => (below = below.map((height, bin) =>
-      height + (drawn.includes(state) && bin < bins ? (vcpu.shares[state][bin] ?? 0) / this.model.length(bin) : 0))));
-    const full = busy ? Math.min(1, below.reduce((most, height) => Math.max(most, height), 0)) || 1 : 1;
+    const heights = stacked(model, this.seen.map((state) => (drawn.includes(state) ? vcpu.shares[state] : [])));
+    const full = busy ? Math.min(1, (heights[0] ?? []).reduce((most, height) => Math.max(most, height), 0)) || 1 : 1;
     replace(this.full, ` thread ${vcpu.tid}${busy ? `; the full height is ${percent(full)} of the time` : ""}`);
     this.chart.draw(width, { ...x, ...(this.axis ? { say: sinceStart } : {}) }, { from: 0, to: full },
-      [model.edges(), ...heights.reverse()]);
+      [model.edges(), ...heights]);
     this.chart.mark(...lossMarks(model, x));
   }
 
@@ -88,7 +91,7 @@ class Strip {
     this.chart.element.setAttribute("aria-label", `${this.vcpu.name}${busy ? ", of its busy time" : ""}: ` + shown.map(([, ns, sign]) => `${sign} ${percent(ns / span)}`).join(", "));
     replace(this.labels, h("li", { class: "dim" }, `% of ${busy ? "its busy time" : "all its time"}`), ...shown.map(([state, ns, sign]) =>
       h("li", { title: exact(ns) }, swatch(state), h("span", { class: "number" }, percent(ns / span)), ` ${sign}`)));
-    this.chart.select(time && [this.model.edge(time[0]), this.model.edge(time[1])]);
+    this.chart.select(this.model.chosen({ time }));
   }
 
   // Returns "vCPU 0 at +1.2 s: guest 80 %, …".

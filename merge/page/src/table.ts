@@ -1,10 +1,10 @@
 // The exits by reason, device, …: sortable, filterable, each row with its parts and distribution.
-import type { Choice } from "./choice";
+import type { Change, Choice } from "./choice";
 import { clip, entitle, h, name, s, section } from "./dom";
+import type { View } from "./drawing";
 import { knowsDurations, knowsGuest, whose } from "./known";
 import { cost, kLatencyBins, type Group, type Model } from "./model";
 import { barsPath, drawRows, emptyTable, number, partsBar, type Column } from "./rows";
-import type { Change } from "./shares";
 import { busyOf, sums } from "./strip";
 import { counted, duration, exact, grouped, percent } from "./text";
 import { kParts } from "./types";
@@ -29,49 +29,37 @@ function sparkline(histogram: Group["histogram"], first: number, last: number): 
     s("path", { d: barsPath(histogram.map(([bin, count]) => [(bin - first) * width, (bin + 1 - first) * width, Math.sqrt(count / most)]), kHeight) }));
 }
 
-export class Table {
-  readonly element = section("table", []);
-  private readonly by: HTMLSelectElement;
-  private readonly find: HTMLInputElement;
-  private readonly table = emptyTable("Exits");
-  private readonly under = h("p", { class: "dim" });
-  private readonly more: HTMLButtonElement;
-  private readonly whole: string; // of which the shares are
-
-  constructor(
-    private readonly model: Model,
-    private readonly change: Change,
-  ) {
-    this.whole = knowsGuest(model.data) ? "busy time" : `${whose(model.data)} time`;
-    this.by = h("select", { id: "by", change: () => this.change({ by: this.by.value }) },
-      ...model.data.sets.map((set) => h("option", { value: set.by }, set.by.replace(/,/g, ", "))));
-    this.find = h("input", { type: "search", id: "find", spellcheck: "false", autocomplete: "off",
-      input: () => this.change({ query: this.find.value }) });
-    this.more = h("button", { type: "button", class: "noprint", click: () => this.change({ all: true }) }, "Show all rows");
-    this.element.append(
-      h("div", { class: "controls noprint" }, h("label", { for: "by" }, "Exits by"), this.by,
-        h("label", { for: "find" }, "that contain"), this.find),
-      this.table, this.under, this.more);
-  }
+export function exitTable(model: Model, change: Change): View {
+  const { data } = model;
+  const known = knowsDurations(data);
+  const whole = knowsGuest(data) ? "busy time" : `${whose(data)} time`; // of which the shares are
+  const by = h("select", { id: "by", change: () => change({ by: by.value }) },
+    ...data.sets.map((set) => h("option", { value: set.by }, set.by.replace(/,/g, ", "))));
+  const find = h("input", { type: "search", id: "find", spellcheck: "false", autocomplete: "off", input: () => change({ query: find.value }) });
+  const table = emptyTable("Exits");
+  const under = h("p", { class: "dim" });
+  const more = h("button", { type: "button", class: "noprint", click: () => change({ all: true }) });
+  const element = section("table", [],
+    h("div", { class: "controls noprint" }, h("label", { for: "by" }, "Exits by"), by, h("label", { for: "find" }, "that contain"), find),
+    table, under, more);
 
   // A column's title is a button that sorts by it, in the other direction when it is pressed again.
-  private heading(id: string, title: string, choice: Choice): HTMLElement {
+  function heading(id: string, title: string, choice: Choice): HTMLElement {
     const sorted = choice.sort === id;
     return h("th", { scope: "col", class: id === "key" ? "" : "number", "aria-sort": sorted ? (choice.up ? "ascending" : "descending") : undefined },
-      h("button", { type: "button", "data-sort": id, click: () => this.change(sorted ? { up: !choice.up } : { sort: id, up: id === "key" }) },
+      h("button", { type: "button", "data-sort": id, click: () => change(sorted ? { up: !choice.up } : { sort: id, up: id === "key" }) },
         id === "key" ? choice.by.replace(/,/g, " / ") : title, h("span", { class: "sign", "aria-hidden": "true" }, sorted ? (choice.up ? " ▲" : " ▼") : "")),
-      id === "share" && h("small", {}, `${this.model.data.vcpus.some(({ preempted_ns }) => preempted_ns !== null) ? "without\u00a0CPU\u00a0waits, " : ""}of ${this.whole}`),
+      id === "share" && h("small", {}, `${data.vcpus.some(({ preempted_ns }) => preempted_ns !== null) ? "without\u00a0CPU\u00a0waits, " : ""}of ${whole}`),
       kWithWaits.has(id) && h("small", {}, "with\u00a0waits"));
   }
 
-  private columns(choice: Choice, rows: Group[]): Column<Group>[] {
+  function columns(choice: Choice, rows: Group[]): Column<Group>[] {
     let [first, last] = [kLatencyBins, 1];
     for (const { histogram } of rows) {
       first = Math.min(first, histogram[0]?.[0] ?? first);
       last = Math.max(last, (histogram.at(-1)?.[0] ?? 0) + 1);
     }
-    const known = knowsDurations(this.model.data);
-    const whole = this.wholeOf(choice);
+    const whole = wholeOf(choice);
     const cells: Record<string, (row: Group, value: number | null) => HTMLElement | (Node | string | false)[]> = {
       key: (row) => [name(row.key, choice.by), row.halts && h("small", {}, "halt, no overhead")],
       count: (row) => number(grouped(row.count)),
@@ -81,15 +69,15 @@ export class Table {
       const about = ns !== null && row.approximate && /^(p\d|max)/.test(id) ? "≈\u202f" : "";
       return number(about + duration(ns), about + exact(ns));
     };
-    return [...kColumns.map(([id, title, of]): Column<Group> => [this.heading(id, title, choice), "node", (row) => {
+    return [...kColumns.map(([id, title, of]): Column<Group> => [heading(id, title, choice), "node", (row) => {
       const value = id === "key" || known ? of(row) : null;
       return cells[id]?.(row, value as number | null) ?? time(row, value as number | null, id);
     }]), ["Parts", "node", (row) => (known ? partsBar(row, kParts, kBar, row.total_ns) : ""), "of the total"],
     ["Latency", "node", (row) => (known ? sparkline(row.histogram, first, last) : ""), "log axis, height: √ of exits"]];
   }
 
-  render(choice: Choice): void {
-    const all = this.model.groups(choice);
+  function draw(choice: Choice): void {
+    const all = model.groups(choice);
     const [, , of] = kColumns.find(([id]) => id === choice.sort) ?? kColumns[3]!;
     const words = choice.query.toLowerCase().split(/\s+/).filter(Boolean);
     const groups = all.filter((row) => words.every((word) => row.key.toLowerCase().includes(word)));
@@ -99,45 +87,47 @@ export class Table {
       // Halts are no overhead: they come below.
       return a.halts !== b.halts && choice.sort !== "key" ? Number(a.halts) - Number(b.halts) : choice.up ? order : -order;
     });
-    this.by.value = choice.by;
-    if (this.find.value !== choice.query) this.find.value = choice.query;
-    this.say(all, choice);
+    by.value = choice.by;
+    if (find.value !== choice.query) find.value = choice.query;
+    say(all, choice);
     const shown = choice.all ? groups : groups.slice(0, kShown);
     const others = choice.rows.filter((one) => one.by !== choice.by);
-    drawRows(this.table, this.columns(choice, all), shown, ({ key }) => {
+    drawRows(table, columns(choice, all), shown, ({ key }) => {
       const chosen = choice.rows.some((one) => one.by === choice.by && one.key === key);
-      return { key, chosen, choose: () => this.change({ rows: chosen ? others : [...others, { by: choice.by, key }] }) };
+      return { key, chosen, choose: () => change({ rows: chosen ? others : [...others, { by: choice.by, key }] }) };
     }, all.length === 0 ? "No exits are in what is chosen." : "No row has these words.");
-    const set = this.model.data.sets.find((one) => one.by === choice.by);
+    const set = data.sets.find((one) => one.by === choice.by);
     const left = !all.some((row) => row.approximate) ? (set?.left_out ?? 0) : 0;
-    this.under.textContent = [
+    under.textContent = [
       `${grouped(shown.length)} of ${grouped(all.length)} rows`,
       groups.length < all.length ? `${grouped(groups.length)} have these words` : "",
       left > 0 ? `${grouped(left)} more are not on this page: trapline report prints them` : "",
       shown.some(({ key }) => key.split(" / ").some((part, i) => part === "-" && choice.by.split(",")[i] === "device")) ? "no device: KVM served them itself, or no event of QEMU names a device" : "",
       all.some((row) => row.approximate) ? "counts, totals and parts are exact; ≈ is known to 12 % of its value" : "",
     ].filter(Boolean).join("; ") + ".";
-    this.more.hidden = shown.length === groups.length;
-    this.more.textContent = `Show all ${grouped(groups.length)} rows`;
+    more.hidden = shown.length === groups.length;
+    more.textContent = `Show all ${grouped(groups.length)} rows`;
   }
 
-  private wholeOf(choice: Choice): number {
-    const all = sums(this.model.data.vcpus, choice.time);
-    return Math.max(1, knowsGuest(this.model.data) ? busyOf(all) : all.time);
+  function wholeOf(choice: Choice): number {
+    const all = sums(data.vcpus, choice.time);
+    return Math.max(1, knowsGuest(data) ? busyOf(all) : all.time);
   }
 
-  private say(rows: Group[], choice: Choice): void {
+  function say(rows: Group[], choice: Choice): void {
     const costly = rows.filter((row) => !row.halts).sort((a, b) => cost(b) - cost(a));
     const chosen = choice.rows.find(({ by }) => by === choice.by)?.key;
     const busiest = costly.find(({ key }) => key === chosen) ?? costly[0];
-    if (busiest && !knowsDurations(this.model.data)) {
+    if (busiest && !known) {
       const most = rows.reduce((a, b) => (b.count > a.count ? b : a));
       const share = percent(most.count / rows.reduce((n, row) => n + row.count, 0));
-      entitle(this.element, name(clip(most.key, 60), choice.by), ` was ${share} of the exits; how long they took was not recorded`);
+      entitle(element, name(clip(most.key, 60), choice.by), ` was ${share} of the exits; how long they took was not recorded`);
       return;
     }
-    entitle(this.element, ...(busiest
-      ? [name(clip(busiest.key, 60), choice.by), ` cost ${percent(cost(busiest) / this.wholeOf(choice))} of ${knowsGuest(this.model.data) ? "the " : ""}${this.whole}, in ${counted(busiest.count, "exit")}`]
+    entitle(element, ...(busiest
+      ? [name(clip(busiest.key, 60), choice.by), ` cost ${percent(cost(busiest) / wholeOf(choice))} of ${knowsGuest(data) ? "the " : ""}${whole}, in ${counted(busiest.count, "exit")}`]
       : [rows.length ? "All of these exits are halts: the guest had nothing to do" : "No exits are in what is chosen"]));
   }
+
+  return { element, draw };
 }

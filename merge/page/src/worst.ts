@@ -1,10 +1,10 @@
 // The longest exits, and what happened around one: guest, kernel and QEMU on one zoomable timeline.
-import type { Choice } from "./choice";
+import type { Change, Choice } from "./choice";
 import { clip, currentLook, entitle, h, name, nothing, replace, section } from "./dom";
+import type { View } from "./drawing";
 import { knowsDurations, kernelOf, kRecord } from "./known";
 import { low, type Model } from "./model";
 import { NearView } from "./near";
-import type { Change } from "./shares";
 import { drawRows, emptyTable, partsBar, type Column } from "./rows";
 import { culprits, stepsPicture } from "./steps";
 import { kBar } from "./table";
@@ -13,33 +13,27 @@ import { kParts, type Neighbourhood, type WorstExit } from "./types";
 
 const kShown = 20;
 
-export class Worst {
-  readonly element = section("worst", []);
-  private readonly steps = h("div");
-  private readonly table = emptyTable("Longest exits");
-  private readonly under = h("p", { class: "dim" });
-  private readonly more = h("button", { type: "button", class: "noprint", click: () => this.change({ all: true }) });
-  private readonly panel = h("div", { id: "exit", class: "panel", hidden: true });
-  private near: NearView | null = null;
-  private shown: number | null = null;
-  private look = -1;
-  private readonly columns: Column<WorstExit>[];
+export function worst(model: Model, change: Change): View {
+  const { worst } = model.data;
+  const element = section("worst", []);
+  const steps = h("div");
+  const table = emptyTable("Longest exits");
+  const under = h("p", { class: "dim" });
+  const more = h("button", { type: "button", class: "noprint", click: () => change({ all: true }) });
+  const panel = h("div", { id: "exit", class: "panel", hidden: true });
+  let near: NearView | null = null;
+  let opened: number | null = null;
+  let look = -1;
+  // Threads of vCPUs have the names that they have elsewhere; the recording's are "comm-tid".
+  const whoIs = (thread: string) => model.data.vcpus.find(({ tid }) => thread.endsWith(`-${tid}`))?.name ?? thread.replace(/-(\d+)$/, " (tid $1)");
+  const functions: Column<WorstExit>[] = worst.some((exit) => exit.function !== "-") ? [["Guest function", "name", "function"]] : [];
+  const columns: Column<WorstExit>[] = [["Began", "moment", "start"], ["Took", "time", "total_ns"], ["Parts", "node", (exit) => partsBar(exit, kParts, kBar)], ["vCPU", "name", "vcpu"], ["Reason", "name", "reason"],
+    ["Detail", "name", "detail"], ["Device", "node", (exit) => name(exit.device, "device")], ...functions, ["Ran instead", "name", (exit) => (exit.preempted_ns > 0 ? culprits(exit, "preempted", exit.start, exit.start + exit.total_ns) || whoIs(exit.preempted_by) : null)]];
+  table.classList.add("tall");
+  element.append(steps, table, under, more, panel);
 
-  constructor(
-    private readonly model: Model,
-    private readonly change: Change,
-  ) {
-    // Threads of vCPUs have the names that they have elsewhere; the recording's are "comm-tid".
-    const whoIs = (thread: string) => model.data.vcpus.find(({ tid }) => thread.endsWith(`-${tid}`))?.name ?? thread.replace(/-(\d+)$/, " (tid $1)");
-    const functions = model.data.worst.some((exit) => exit.function !== "-");
-    this.columns = [["Began", "moment", "start"], ["Took", "time", "total_ns"], ["Parts", "node", (exit) => partsBar(exit, kParts, kBar)], ["vCPU", "name", "vcpu"], ["Reason", "name", "reason"],
-      ["Detail", "name", "detail"], ["Device", "node", (exit) => name(exit.device, "device")], ...(functions ? [["Guest function", "name", "function"] as Column<WorstExit>] : []), ["Ran instead", "name", (exit) => (exit.preempted_ns > 0 ? culprits(exit, "preempted", exit.start, exit.start + exit.total_ns) || whoIs(exit.preempted_by) : null)]];
-    this.table.classList.add("tall");
-    this.element.append(this.steps, this.table, this.under, this.more, this.panel);
-  }
-
-  private fits(exit: WorstExit, choice: Choice): boolean {
-    const bin = this.model.binAt(exit.start);
+  function fits(exit: WorstExit, choice: Choice): boolean {
+    const bin = model.binAt(exit.start);
     if (choice.time && (bin < choice.time[0] || bin >= choice.time[1])) return false;
     if (choice.latency && (exit.total_ns < low(choice.latency[0]) || exit.total_ns >= low(choice.latency[1]))) return false;
     return choice.rows.every((row) => {
@@ -48,53 +42,54 @@ export class Worst {
     });
   }
 
-  render(choice: Choice): void {
-    const { worst } = this.model.data;
-    if (!knowsDurations(this.model.data)) nothing(this.element, "Which exits were the longest was not recorded", kRecord);
-    else if (worst.length === 0) nothing(this.element, "The recording has no exits but halts");
-    if (worst.length === 0 || !knowsDurations(this.model.data)) return;
-    const fitting = worst.map((exit, i) => [exit, i] as const).filter(([exit]) => this.fits(exit, choice));
+  function draw(choice: Choice): void {
+    if (!knowsDurations(model.data)) nothing(element, "Which exits were the longest was not recorded", kRecord);
+    else if (worst.length === 0) nothing(element, "The recording has no exits but halts");
+    if (worst.length === 0 || !knowsDurations(model.data)) return;
+    const fitting = worst.map((exit, i) => [exit, i] as const).filter(([exit]) => fits(exit, choice));
     const first = fitting[0]?.[0];
-    entitle(this.element, ...(first
+    entitle(element, ...(first
       ? [`The longest exit${fitting.length < worst.length ? " of these" : ""} took ${duration(first.total_ns)}: `, name(first.reason),
         first.detail !== "-" && `, ${clip(first.detail, 40)}`, first.device !== "-" && `, ${clip(first.device, 40)}`]
       : ["None of the longest exits is in what is chosen"]));
     const looked = (choice.worst === null ? undefined : worst[choice.worst]) ?? first;
-    replace(this.steps, looked && stepsPicture(looked, this.around(looked), this.steps));
+    replace(steps, looked && stepsPicture(looked, around(looked), steps));
     const shown = fitting.slice(0, choice.all ? undefined : kShown);
-    drawRows(this.table, this.columns, shown.map(([exit]) => exit), (_, at) => {
+    drawRows(table, columns, shown.map(([exit]) => exit), (_, at) => {
       const exit = shown[at]![1];
-      return { key: String(exit), chosen: choice.worst === exit, choose: () => this.change({ worst: choice.worst === exit ? null : exit }) };
+      return { key: String(exit), chosen: choice.worst === exit, choose: () => change({ worst: choice.worst === exit ? null : exit }) };
     });
-    this.under.textContent = `The page holds the longest exits, and the longest of each row of the table of exits, without halts: trapline report --slower-than TIME lists all. Choose one to see what happened around it.`;
-    this.more.hidden = shown.length === fitting.length;
-    this.more.textContent = `Show all ${fitting.length}`;
-    this.open(choice.worst);
+    under.textContent = `The page holds the longest exits, and the longest of each row of the table of exits, without halts: trapline report --slower-than TIME lists all. Choose one to see what happened around it.`;
+    more.hidden = shown.length === fitting.length;
+    more.textContent = `Show all ${fitting.length}`;
+    open(choice.worst);
   }
 
   // Shows an exit in the panel. If it is shown already, it keeps its zoom while the page changes.
-  private open(at: number | null): void {
-    const exit = at === null ? undefined : this.model.data.worst[at];
-    this.panel.hidden = !exit;
-    if (exit && this.shown !== at) this.fill(exit);
-    else if (this.look === currentLook()) return;
-    [this.shown, this.look] = [at, currentLook()];
-    if (exit) this.near?.show();
+  function open(at: number | null): void {
+    const exit = at === null ? undefined : worst[at];
+    panel.hidden = !exit;
+    if (exit && opened !== at) fill(exit);
+    else if (look === currentLook()) return;
+    [opened, look] = [at, currentLook()];
+    if (exit) near?.show();
   }
 
-  private fill(exit: WorstExit): void {
+  function fill(exit: WorstExit): void {
     const context = Math.max(20_000, Math.floor(exit.total_ns / 4));
-    const { command: report, interval } = this.model.data;
+    const { command: report, interval } = model.data;
     const command = ["trapline", "timeline", ...without(report.slice(1), "--from", "--to"), "--from", momentOption(interval.start_ns, exit.start - context), "--to", momentOption(interval.start_ns, exit.start + exit.total_ns + context)];
     const parts = kParts.filter((p) => exit[`${p}_ns`] > 0).map((p) => `${p === "user" ? "QEMU" : p === "kernel" ? kernelOf(exit) : p} ${duration(exit[`${p}_ns`])}`);
-    const near = this.around(exit);
-    this.near = near ? new NearView(near, { start: exit.start, length: exit.total_ns }, () => this.change({ worst: null })) : null;
-    replace(this.panel, h("h3", {}, `${duration(exit.total_ns)} at ${moment(exit.start)}: ${parts.join(", ")}`),
+    const events = around(exit);
+    near = events ? new NearView(events, { start: exit.start, length: exit.total_ns }, () => change({ worst: null })) : null;
+    replace(panel, h("h3", {}, `${duration(exit.total_ns)} at ${moment(exit.start)}: ${parts.join(", ")}`),
       !near && h("p", { class: "empty" }, "The events around this exit are not on the page: this command prints them."), h("p", { class: "dim" }, h("code", {}, command.map(quoted).join(" "))),
-      this.near?.controls, this.near?.picture, this.near?.list);
+      near?.controls, near?.picture, near?.list);
   }
 
-  private around({ neighbourhood }: WorstExit): Neighbourhood | undefined {
-    return neighbourhood === null ? undefined : this.model.data.neighbourhoods[neighbourhood];
+  function around({ neighbourhood }: WorstExit): Neighbourhood | undefined {
+    return neighbourhood === null ? undefined : model.data.neighbourhoods[neighbourhood];
   }
+
+  return { element, draw };
 }

@@ -1,10 +1,9 @@
 // The recording's cells, and what is summed from them for a choice.
 //
-// A cell is the exits of one combination of values, one time bin and one latency bin. Counts and
-// totals of any selection are exact sums; percentiles of a selection are known to a latency bin.
+// Counts and totals of any selection are exact sums of cells; percentiles of a selection are known to a latency bin.
 import type { Choice, Filter } from "./choice";
 import { duration } from "./text";
-import { kDimensions, type Dimension, type Lost, type Recording, type Row } from "./types";
+import { kDimensions, type Cell, type Dimension, type Lost, type Parts, type Recording, type Row } from "./types";
 
 export const kLatencyBins = 64 * 4;
 
@@ -30,8 +29,8 @@ export interface Group extends Row {
   combos: boolean; // the cells know it: it can be looked into
 }
 
-// Returns the cost of a row's exits as the report has it: without waits for a CPU and halted time.
-export const cost = (row: Group): number => row.kernel_ns + row.user_ns + row.blocked_ns + row.unended_cost_ns;
+// Returns the cost of exits as the report has it: without waits for a CPU and halted time.
+export const cost = (row: Parts & { unended_cost_ns?: number }): number => row.kernel_ns + row.user_ns + row.blocked_ns + (row.unended_cost_ns ?? 0);
 
 // The exits of the chosen rows in each cell of the heatmap, at all times and latencies, so that it is
 // the same until other rows are chosen.
@@ -42,15 +41,7 @@ export interface Heat {
   most: number;
 }
 
-export interface Selection {
-  count: number;
-  cost: number; // without waits for a CPU and halts
-  histogram: Float64Array; // exits by latency bin, those of other latencies as well
-  heat: Heat;
-  byTime: Float64Array; // total by time bin
-  counts: Float64Array; // by combination
-  totals: Float64Array;
-}
+export type Selection = ReturnType<Model["select"]>;
 
 // Returns the bins that have exits, each with its count.
 export function filled(bins: Float64Array): [number, number][] {
@@ -76,21 +67,14 @@ function middle(bin: number): number {
 }
 
 const kWorthFolding = 0.03; // of the recording: a shorter time before the VM ran is shown
-const kSums = 6; // of a cell: count, total, user, preempted, blocked, halted
+const kSums = ["count", "total_ns", "kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "halted_ns"] as const; // of a cell
+type Sums = Record<(typeof kSums)[number], number>;
 
 export class Model {
   readonly losses: Lost[];
   readonly begin: number; // the bin in which the first vCPU ran, if the time before is worth folding
   readonly hasHalts: boolean;
-  // One element for each cell (kSums for each in `sums`), in the order of the time bins.
-  private readonly combo: Int32Array;
-  private readonly latency: Int32Array;
-  private readonly time: Int32Array;
-  private readonly sums: Float64Array;
-  private readonly begins: Int32Array; // by time bin: its first cell
   private readonly keys = new Map<string, string[]>();
-  private readonly whole = new Map<string, Map<string, Group["histogram"]>>();
-  private readonly halts: Uint8Array; // by combination
   private heat: { rows: string; heat: Heat } | null = null;
 
   constructor(readonly data: Recording) {
@@ -98,14 +82,7 @@ export class Model {
     const bins = data.time.bins;
     const first = Math.min(bins, ...data.vcpus.flatMap(({ shares: { offline: _, paused: __, ...others } }) => Object.values(others).map((list) => list.findIndex((ns) => ns > 0)).filter((bin) => bin >= 0)));
     this.begin = first < bins && first >= bins * kWorthFolding ? first : 0;
-    const cells = data.cells.sort((a, b) => a[0]! - b[0]!);
-    [this.time, this.combo, this.latency] = [0, 1, 2].map((at) => Int32Array.from(cells, (cell) => cell[at]!)) as [Int32Array, Int32Array, Int32Array];
-    this.sums = Float64Array.from(cells.flatMap((cell) => cell.slice(3)));
-    this.begins = new Int32Array(bins + 1);
-    for (const bin of this.time) this.begins[bin + 1]! += 1;
-    for (let bin = 0; bin < bins; ++bin) this.begins[bin + 1]! += this.begins[bin]!;
-    this.halts = Uint8Array.from(data.combos, (combo) => combo[kDimensions.length] ?? 0);
-    this.hasHalts = this.halts.includes(1);
+    this.hasHalts = data.combos.some((_, combo) => this.isHalt(combo));
   }
 
   // Returns the begin of a bin, within the interval.
@@ -177,31 +154,25 @@ export class Model {
     return pass;
   }
 
-  private each(choice: Choice, pass: Uint8Array, visit: (cell: number) => void): void {
-    const bins = this.data.time.bins;
-    const [t0, t1] = choice.time ?? [0, bins];
-    const [l0, l1] = choice.latency ?? [0, kLatencyBins];
-    const end = this.begins[Math.min(t1, bins)]!;
-    for (let i = this.begins[Math.min(t0, bins)]!; i < end; ++i) {
-      const l = this.latency[i]!;
-      if (l >= l0 && l < l1 && pass[this.combo[i]!]) visit(i);
+  private each({ time, latency }: Choice, pass: Uint8Array, visit: (cell: Cell) => void): void {
+    const [t0, t1] = time ?? [0, Infinity];
+    const [l0, l1] = latency ?? [0, Infinity];
+    for (const cell of this.data.cells) {
+      if (cell.time >= t0 && cell.time < t1 && cell.latency >= l0 && cell.latency < l1 && pass[cell.combo]) visit(cell);
     }
   }
 
   // Returns the sums of each row of the shown table, over the cells that pass `others`, the rows chosen in other tables.
-  private sumsBy(choice: Choice, others: Filter[]): Map<string, { sums: Float64Array; bins: Float64Array }> {
-    const groups = new Map<string, { sums: Float64Array; bins: Float64Array }>();
-    const of = this.keysOf(choice.by).map((key) => {
-      const group = groups.get(key) ?? { sums: new Float64Array(kSums), bins: new Float64Array(kLatencyBins) };
-      groups.set(key, group);
-      return group;
-    });
+  private sumsBy(choice: Choice, others: Filter[]): Map<string, { sums: Sums; bins: Float64Array }> {
+    const groups = new Map<string, { sums: Sums; bins: Float64Array }>();
+    const keys = this.keysOf(choice.by);
     this.each(choice, this.passing(others), (cell) => {
-      const { sums, bins } = of[this.combo[cell]!]!;
-      for (let k = 0; k < kSums; ++k) sums[k]! += this.sums[cell * kSums + k]!;
-      bins[this.latency[cell]!]! += this.sums[cell * kSums]!;
+      const key = keys[cell.combo]!;
+      let group = groups.get(key);
+      if (!group) groups.set(key, (group = { sums: Object.fromEntries(kSums.map((sum) => [sum, 0])) as Sums, bins: new Float64Array(kLatencyBins) }));
+      for (const sum of kSums) group.sums[sum] += cell[sum];
+      group.bins[cell.latency]! += cell.count;
     });
-    for (const [key, { sums }] of groups) if (sums[0] === 0) groups.delete(key);
     return groups;
   }
 
@@ -209,35 +180,20 @@ export class Model {
   groups(choice: Choice): Group[] {
     const others = choice.rows.filter((row) => row.by !== choice.by);
     const set = this.data.sets.find((one) => one.by === choice.by);
+    const groups = this.sumsBy(choice, others);
     if (set && others.length === 0 && !choice.time && !choice.latency) {
-      let whole = this.whole.get(choice.by);
-      if (!whole) this.whole.set(choice.by, (whole = new Map([...this.sumsBy(choice, others)].map(([key, { bins }]) => [key, filled(bins)]))));
-      return set.rows.map((row) => ({ ...row, approximate: false, combos: whole.has(row.key), histogram: whole.get(row.key) ?? [] }));
+      return set.rows.map((row) => {
+        const bins = groups.get(row.key)?.bins;
+        return { ...row, approximate: false, combos: bins !== undefined, histogram: bins ? filled(bins) : [] };
+      });
     }
     const halts = new Map((set?.rows ?? []).map((row) => [row.key, row.halts]));
-    return [...this.sumsBy(choice, others)].map(([key, { sums, bins }]) => {
-      const [count = 0, total = 0, user = 0, preempted = 0, blocked = 0, halted = 0] = sums;
-      const sorted = filled(bins);
-      return {
-        key,
-        halts: halts.get(key) ?? false,
-        count,
-        total_ns: total,
-        kernel_ns: total - user - preempted - blocked - halted,
-        user_ns: user,
-        preempted_ns: preempted,
-        blocked_ns: blocked,
-        halted_ns: halted,
-        unended_cost_ns: 0,
-        mean_ns: Math.floor(total / Math.max(1, count)),
-        p50_ns: percentile(sorted, count, 500) ?? 0,
-        p90_ns: percentile(sorted, count, 900),
-        p99_ns: percentile(sorted, count, 990),
-        max_ns: middle(sorted.at(-1)?.[0] ?? 0),
-        histogram: sorted,
-        approximate: true,
-        combos: true,
-      };
+    return [...groups].map(([key, { sums, bins }]) => {
+      const histogram = filled(bins);
+      return { ...sums, key, halts: halts.get(key) ?? false, histogram, approximate: true, combos: true, unended_cost_ns: 0,
+        mean_ns: Math.floor(sums.total_ns / Math.max(1, sums.count)), p50_ns: percentile(histogram, sums.count, 500) ?? 0,
+        p90_ns: percentile(histogram, sums.count, 900), p99_ns: percentile(histogram, sums.count, 990),
+        max_ns: middle(histogram.at(-1)?.[0] ?? 0) };
     });
   }
 
@@ -247,46 +203,42 @@ export class Model {
     if (this.heat?.rows === rows) return this.heat.heat;
     const heat: Heat = { counts: new Float64Array(this.data.time.bins * kLatencyBins), first: kLatencyBins, last: 0, most: 1 };
     this.each({ ...choice, time: null, latency: null }, pass, (cell) => {
-      const l = this.latency[cell]!;
-      const at = this.time[cell]! * kLatencyBins + l;
-      heat.most = Math.max(heat.most, (heat.counts[at]! += this.sums[cell * kSums]!));
-      heat.first = Math.min(heat.first, l);
-      heat.last = Math.max(heat.last, l + 1);
+      const { time, latency, count } = cell;
+      heat.most = Math.max(heat.most, (heat.counts[time * kLatencyBins + latency]! += count));
+      heat.first = Math.min(heat.first, latency);
+      heat.last = Math.max(heat.last, latency + 1);
     });
     this.heat = { rows, heat };
     return heat;
   }
 
   // Sums up what is chosen. The histogram and the heatmap also have the exits of other latencies.
-  select(choice: Choice): Selection {
+  select(choice: Choice) {
     const pass = this.passing(choice.rows);
-    const selection: Selection = {
+    const selection = {
       count: 0,
-      cost: 0,
-      histogram: new Float64Array(kLatencyBins),
+      cost: 0, // without waits for a CPU and halts
+      histogram: new Float64Array(kLatencyBins), // exits by latency bin, those of other latencies as well
       heat: this.heatOf(choice, pass),
-      byTime: new Float64Array(this.data.time.bins),
-      counts: new Float64Array(this.data.combos.length),
+      byTime: new Float64Array(this.data.time.bins), // total by time bin
+      counts: new Float64Array(this.data.combos.length), // by combination
       totals: new Float64Array(this.data.combos.length),
     };
     const [l0, l1] = choice.latency ?? [0, kLatencyBins];
     this.each({ ...choice, latency: null }, pass, (cell) => {
-      const count = this.sums[cell * kSums]!;
-      const total = this.sums[cell * kSums + 1]!;
-      const l = this.latency[cell]!;
-      selection.histogram[l]! += count;
-      if (l < l0 || l >= l1) return;
-      const combo = this.combo[cell]!;
+      const { time, combo, latency, count, total_ns } = cell;
+      selection.histogram[latency]! += count;
+      if (latency < l0 || latency >= l1) return;
       selection.count += count;
-      selection.cost += total - this.sums[cell * kSums + 3]! - this.sums[cell * kSums + 5]!;
-      selection.byTime[this.time[cell]!]! += total;
+      selection.cost += cost(cell);
+      selection.byTime[time]! += total_ns;
       selection.counts[combo]! += count;
-      selection.totals[combo]! += total;
+      selection.totals[combo]! += total_ns;
     });
     return selection;
   }
 
   isHalt(combo: number): boolean {
-    return this.halts[combo] === 1;
+    return this.data.combos[combo]?.[kDimensions.length] === 1;
   }
 }

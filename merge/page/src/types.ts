@@ -50,6 +50,15 @@ export interface Row extends Parts {
   halts: boolean;
 }
 
+// The exits of one combination of values, one time bin and one latency bin, with sums over them.
+export interface Cell extends Parts {
+  time: number;
+  combo: number;
+  latency: number;
+  count: number;
+  total_ns: number;
+}
+
 export interface RowSet {
   by: string;
   rows: Row[];
@@ -124,7 +133,7 @@ export interface Recording {
   vcpus: Vcpu[];
   values: Record<Dimension, string[]>;
   combos: number[][]; // indices into values, in the order of kDimensions
-  cells: number[][]; // time bin, combination, latency bin, count, total, user, preempted, blocked, halted
+  cells: Cell[];
   sets: RowSet[];
   waits: Record<"preempted" | "blocked", Rows>; // `time` of a row: pairs of a time bin and ns
   worst: WorstExit[];

@@ -1,6 +1,6 @@
 // Turns the page's data as it is written, short, into what the views read: docs/formats/page.md.
 import { kLatencyBins } from "./model";
-import type { Comparison, ExitWait, Fields, Neighbourhood, NearEvent, NearSpan, Recording, Report, Rows, Table, WorstExit } from "./types";
+import type { Cell, Comparison, ExitWait, Fields, Neighbourhood, NearEvent, NearSpan, Recording, Report, Rows, Table, WorstExit } from "./types";
 
 const kLanes = ["guest", "kernel", "QEMU", "others"];
 const kKinds: [string, number, string][] = [["guest", 0, "guest"], ["kernel", 1, "kernel"], ["user", 2, "QEMU"], ["preempted", 1, "preempted"], ["blocked", 1, "blocked"], ["halted", 1, "halted"], ["handler", 2, ""]];
@@ -47,17 +47,19 @@ function eventsOf(flat: number[], from: number, texts: string[]): NearEvent[] {
   return events;
 }
 
-// Returns cells as time bin, combination, latency bin, count, total, user, preempted, blocked, halted.
-function unpackCells(packed: number[][], bins: number): number[][] {
+// Returns the cells of each combination.
+function unpackCells(packed: number[][], bins: number): Cell[] {
   return packed.flatMap((flat, combo) => {
-    const cells: number[][] = [];
+    const cells: Cell[] = [];
     for (let i = 0, time = 0; i < flat.length; ) {
       const place = flat[i++] ?? 0;
       const bin = Math.floor(place / 32);
       time = Math.min(time + Math.floor(bin / kLatencyBins), bins - 1);
-      const next = (bit: number, none: number): number => (place & bit ? (flat[i++] ?? 0) : none);
-      const count = next(1, 1);
-      cells.push([time, combo, bin % kLatencyBins, count, flat[i++] ?? 0, next(2, 0), next(4, 0), next(8, 0), next(16, 0)]);
+      const next = (given: number, none = 0): number => (given ? (flat[i++] ?? 0) : none);
+      const [count, total_ns] = [next(place & 1, 1), next(1)];
+      const [user_ns, preempted_ns, blocked_ns, halted_ns] = [next(place & 2), next(place & 4), next(place & 8), next(place & 16)];
+      const kernel_ns = total_ns - user_ns - preempted_ns - blocked_ns - halted_ns;
+      cells.push({ time, combo, latency: bin % kLatencyBins, count, total_ns, kernel_ns, user_ns, preempted_ns, blocked_ns, halted_ns });
     }
     return cells;
   });

@@ -7,6 +7,7 @@ import type { Model } from "./model";
 import { drawRows, emptyTable } from "./rows";
 import { counted, duration, grouped, moment, percent, quoted } from "./text";
 import type { Fields, Rows } from "./types";
+import { readAll } from "./unpack";
 
 const kHeight = 220;
 // The colour of each cause, by its number (docs/formats/page.md): similar causes share one.
@@ -57,10 +58,8 @@ export function faultMap(model: Model, data: Rows): View {
     const last = memory.slots.at(-1);
     if (typeof last === "number" && row.address !== last + data.region_bytes) memory.slots.push(null);
     const slot = memory.slots.push(row.address) - 1;
-    for (let i = 0, bin = 0; i + 3 < row.cells.length; i += 4) {
-      const [step, cause, count, ns] = row.cells.slice(i, i + 4) as [number, number, number, number];
-      memory.spots.push({ slot, bin: (bin += step), cause, count, ns });
-    }
+    let bin = 0;
+    memory.spots.push(...readAll(row.cells, (next) => ({ slot, bin: (bin += next()), cause: next(), count: next(), ns: next() })));
   }
 
   function draw(choice: Choice): void {

@@ -23,66 +23,53 @@ function rowsOf(table: Table | undefined): Rows {
   return { ...table, left_out, rows: described ? rows : rows.map((row) => fieldsOf(row, columns)) } as unknown as Rows;
 }
 
+// Reads a flat list of numbers to its end. `one` makes an element of the numbers that `next` returns.
+export function readAll<T>(flat: number[], one: (next: () => number) => T): T[] {
+  const all: T[] = [];
+  for (let i = 0; i < flat.length; ) all.push(one(() => flat[i++] ?? 0));
+  return all;
+}
+
 function spansOf(flat: number[], from: number, texts: string[]): NearSpan[] {
-  const spans: NearSpan[] = [];
   let begin = from;
-  for (let i = 0; i + 2 < flat.length; i += 3) {
-    const number = flat[i] ?? 0;
+  return readAll(flat, (next) => {
+    const number = next();
     const [kind, lane, text] = kKinds[number] ?? ["kernel", 1, "?"];
-    begin += flat[i + 1] ?? 0;
-    const end = begin + (flat[i + 2] ?? 0);
-    spans.push([lane, begin, end, kind, number === kHandler ? (texts[flat[i + 3] ?? 0] ?? "") : text]);
-    if (number === kHandler) ++i;
-  }
-  return spans;
+    begin += next();
+    return [lane, begin, begin + next(), kind, number === kHandler ? (texts[next()] ?? "") : text];
+  });
 }
 
 function eventsOf(flat: number[], from: number, texts: string[]): NearEvent[] {
-  const events: NearEvent[] = [];
   let at = from;
-  for (let i = 0; i + 3 < flat.length; i += 4) {
-    at += flat[i + 1] ?? 0;
-    events.push([flat[i] ?? 0, at, texts[flat[i + 2] ?? 0] ?? "", texts[flat[i + 3] ?? 0] ?? ""]);
-  }
-  return events;
+  return readAll(flat, (next) => [next(), (at += next()), texts[next()] ?? "", texts[next()] ?? ""]);
 }
 
-// Returns the cells of each combination.
-function unpackCells(packed: number[][], bins: number): Cell[] {
-  return packed.flatMap((flat, combo) => {
-    const cells: Cell[] = [];
-    for (let i = 0, time = 0; i < flat.length; ) {
-      const place = flat[i++] ?? 0;
-      const bin = Math.floor(place / 32);
-      time = Math.min(time + Math.floor(bin / kLatencyBins), bins - 1);
-      const next = (given: number, none = 0): number => (given ? (flat[i++] ?? 0) : none);
-      const [count, total_ns] = [next(place & 1, 1), next(1)];
-      const [user_ns, preempted_ns, blocked_ns, halted_ns] = [next(place & 2), next(place & 4), next(place & 8), next(place & 16)];
-      const kernel_ns = total_ns - user_ns - preempted_ns - blocked_ns - halted_ns;
-      cells.push({ time, combo, latency: bin % kLatencyBins, count, total_ns, kernel_ns, user_ns, preempted_ns, blocked_ns, halted_ns });
-    }
-    return cells;
+// Returns the cells of a combination.
+function cellsOf(flat: number[], combo: number, bins: number): Cell[] {
+  let time = 0;
+  return readAll(flat, (next) => {
+    const place = next();
+    const bin = Math.floor(place / 32);
+    time = Math.min(time + Math.floor(bin / kLatencyBins), bins - 1);
+    const [count, total_ns] = [place & 1 ? next() : 1, next()];
+    const [user_ns, preempted_ns, blocked_ns, halted_ns] = [2, 4, 8, 16].map((flag) => (place & flag ? next() : 0)) as [number, number, number, number];
+    const kernel_ns = total_ns - user_ns - preempted_ns - blocked_ns - halted_ns;
+    return { time, combo, latency: bin % kLatencyBins, count, total_ns, kernel_ns, user_ns, preempted_ns, blocked_ns, halted_ns };
   });
 }
 
 function waitsOf(table: Rows): Rows {
-  const rows = table.rows.map((row) => {
-    const time: [number, number][] = [];
-    for (let i = 0, bin = 0; i + 1 < row.time.length; i += 2) time.push([(bin += row.time[i]), row.time[i + 1]]);
-    return { ...row, time };
-  });
-  return { total_ns: null, ...table, rows };
+  const timeOf = (flat: number[], bin = 0): [number, number][] => readAll(flat, (next) => [(bin += next()), next()]);
+  return { total_ns: null, ...table, rows: table.rows.map((row) => ({ ...row, time: timeOf(row.time) })) };
 }
 
 function worstOf({ rows }: Rows, texts: string[]): WorstExit[] {
-  return rows.map((exit) => {
-    const waits: ExitWait[] = [];
-    for (let i = 0; i + 3 < exit.waits.length; i += 4) {
-      const [part, who, begin, length] = exit.waits.slice(i, i + 4) as [number, number, number, number];
-      waits.push([part === kBlocked ? "blocked" : "preempted", texts[who] ?? "", begin, begin + length]);
-    }
-    return { ...exit, ...Object.fromEntries(kNamed.map((key) => [key, texts[exit[key]]])), waits } as WorstExit;
-  });
+  const waitOf = (next: () => number): ExitWait => {
+    const [part, who, begin] = [next(), next(), next()];
+    return [part === kBlocked ? "blocked" : "preempted", texts[who] ?? "", begin, begin + next()];
+  };
+  return rows.map((exit) => ({ ...exit, ...Object.fromEntries(kNamed.map((key) => [key, texts[exit[key]]])), waits: readAll(exit.waits, waitOf) }) as WorstExit);
 }
 
 // Adds the threads that ran instead of an exit's thread, and those that woke it, to the lane of other threads.
@@ -103,7 +90,7 @@ export function unpack({ head, tables: written, notes }: Report): Recording {
     vcpus: of("vcpus").rows,
     waits: { preempted: waitsOf(of("preempted")), blocked: waitsOf(of("blocked")) },
     combos: combos?.rows ?? [],
-    cells: unpackCells((cells?.rows ?? []) as number[][], head.time.bins),
+    cells: ((cells?.rows ?? []) as number[][]).flatMap((flat, combo) => cellsOf(flat, combo, head.time.bins)),
     values: combos?.values,
     sets: Object.entries(tables).filter(([key]) => key.startsWith("by_")).map(([, set]) => set),
     neighbourhoods: of("neighbourhoods").rows.map(({ from, length, left_out, spans, events }, i): Neighbourhood => withCulprits({

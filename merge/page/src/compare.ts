@@ -8,7 +8,7 @@ import { losses, recorded } from "./head";
 import { kernelOf, signOf } from "./known";
 import { binOf, Model } from "./model";
 import { drawRows, emptyTable, number, type Column } from "./rows";
-import { Strips, sums } from "./strip";
+import { stripsOf, sums } from "./strip";
 import { duration, exact, grouped, percent, quoted, sig3, useUnit, visible } from "./text";
 import { kMetrics, kStates, type Comparison, type Fields, type Metric, type Report } from "./types";
 import { unpack } from "./unpack";
@@ -124,7 +124,7 @@ function changes(data: Comparison, kernel: string, choose: (shown: Partial<Shown
 
 // Shows the vCPUs' time of both sides. `counted` is the number of runs of each side.
 function bothShares(models: Model[], counted: number[], kernel: string): Both {
-  const strips = models.map((model) => new Strips(model));
+  const strips = models.map((model) => stripsOf(model));
   const part = models.map(({ data }) => sums(data.vcpus, null)).map((all) => percent(all.guest / Math.max(1, all.time)));
   const element = section("shares", [`The guest ran ${part[0]} of the vCPUs' time before, ${part[1]} after${counted.some((n) => n > 1) ? ", in the first run of each side" : ""}`],
     ...models.flatMap((model, i) => [h("h3", {}, `${kSides[i]}: `,

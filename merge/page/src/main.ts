@@ -9,7 +9,7 @@ import { answer, recorded } from "./head";
 import { hostCpu } from "./host_cpu";
 import { latency } from "./latency";
 import { kLatencyBins, low, Model, type Selection } from "./model";
-import { NearView } from "./near";
+import { nearView } from "./near";
 import { phases } from "./phases";
 import { shares } from "./shares";
 import { exitTable } from "./table";
@@ -92,7 +92,7 @@ const status = (): HTMLElement => h("span", { role: "status", class: "dim" });
 function startTimeline(data: Fields, main: HTMLElement): void {
   useUnit(data.time_unit);
   const near = unpackTimeline(data);
-  const view = new NearView(near, null, () => {});
+  const view = nearView(near, null, () => {});
   const show = (): void => {
     changeLook();
     view.show();
@@ -105,7 +105,7 @@ function startTimeline(data: Fields, main: HTMLElement): void {
     header([`${duration(near.to)} from ${momentOption(data.start_ns, 0)} `, h("small", {}, data.time_unit === "ns" ? "s of the recording's clock" : "")], () => command, show, status()),
     section("timeline", [near.spans.length + near.events.length === 0 ? "Nothing lies in that part of the recording"
       : `${near.events.length.toLocaleString("en-US")} events on ${near.lanes.length} lanes; the longest part of an exit took ${duration(longest)}`],
-      h("p", {}, h("code", { id: "command" }, command)), view.controls, view.picture, view.list));
+      h("p", {}, h("code", { id: "command" }, command)), ...view.elements));
   onWidth(main, show);
   show();
 }

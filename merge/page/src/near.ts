@@ -2,7 +2,7 @@
 import { clip, h, name, replace, s, widthOf } from "./dom";
 import { duration, exact, grouped, moment } from "./text";
 import type { Neighbourhood } from "./types";
-import { moved, zoomByKey, zoomByWheel, zoomed, type Zoom } from "./zoom";
+import { moved, zoomByKey, zoomByWheel, zoomed, type Range } from "./zoom";
 
 const kLane = 34;
 const kLeastLabels = 92;
@@ -21,57 +21,42 @@ export interface Focus {
   length: number;
 }
 
-export class NearView {
-  readonly controls: HTMLElement;
-  readonly picture: HTMLElement;
-  readonly list = h("ol", { class: "events", tabindex: 0, "aria-label": "Events in sight" });
-  private view: [number, number];
-  private labels = kLeastLabels; // px
-
-  // `focus` is the exit that is looked at, if one is; times count from its begin, else from the timeline's.
-  constructor(
-    private readonly near: Neighbourhood,
-    private readonly focus: Focus | null,
-    leave: () => void,
-  ) {
-    this.view = [near.from, near.to];
-    this.picture = h("div", { class: "near", tabindex: 0, role: "application", "aria-label": `Timeline${focus ? " around the exit" : ""}: plus and minus zoom, arrows move, 0 shows all` });
-    const zoom: Zoom = { zoom: (factor, at) => this.zoom(factor, at), move: (part) => this.move(part), all: () => this.zoom(1e9) };
-    this.picture.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") leave();
-      else if (!zoomByKey(event, zoom)) return;
+// `focus` is the exit that is looked at, if one is; times count from its begin, else from the timeline's.
+export function nearView(near: Neighbourhood, focus: Focus | null, leave: () => void): { elements: HTMLElement[]; show: () => void } {
+  const all: Range = [near.from, near.to];
+  const origin = focus?.start ?? near.from;
+  let view = all;
+  let labels = kLeastLabels; // px
+  const look = (at: Range): void => {
+    view = at;
+    show();
+  };
+  const zoom = { zoom: (factor: number, at = 0.5) => look(zoomed(view, factor, at, all, kLeast)), move: (part: number) => look(moved(view, part, all)), all: () => look(all) };
+  const picture = h("div", { class: "near", tabindex: 0, role: "application", "aria-label": `Timeline${focus ? " around the exit" : ""}: plus and minus zoom, arrows move, 0 shows all`,
+    keydown: (event) => {
+      if ((event as KeyboardEvent).key === "Escape") leave();
+      else if (!zoomByKey(event as KeyboardEvent, zoom)) return;
       event.preventDefault();
-    });
-    zoomByWheel(this.picture, zoom, (left, width) => (left - this.labels) / (width - this.labels));
-    const button = (text: string, label: string, act: () => void): HTMLElement => h("button", { type: "button", "aria-label": label, click: act }, text);
-    this.controls = h("div", { class: "controls noprint" },
-      button("+", "Zoom in", () => this.zoom(0.5)), button("−", "Zoom out", () => this.zoom(2)), button("◀", "Earlier", () => this.move(-0.2)), button("▶", "Later", () => this.move(0.2)),
-      button("All", "Show all", () => this.zoom(1e9)),
-      focus && button("The exit", "Show the exit only", () => { this.view = zoomed([focus.start, focus.start + focus.length], 1.1, 0.5, [near.from, near.to], kLeast); this.show(); }),
-      h("span", { class: "dim" }, "Ctrl and wheel zoom; or + − ← → in the picture"));
+    } });
+  zoomByWheel(picture, zoom, (left, width) => (left - labels) / (width - labels));
+  const button = (text: string, label: string, act: () => void): HTMLElement => h("button", { type: "button", "aria-label": label, click: act }, text);
+  const controls = h("div", { class: "controls noprint" },
+    button("+", "Zoom in", () => zoom.zoom(0.5)), button("−", "Zoom out", () => zoom.zoom(2)), button("◀", "Earlier", () => zoom.move(-0.2)), button("▶", "Later", () => zoom.move(0.2)),
+    button("All", "Show all", zoom.all),
+    focus && button("The exit", "Show the exit only", () => look(zoomed([focus.start, focus.start + focus.length], 1.1, 0.5, all, kLeast))),
+    h("span", { class: "dim" }, "Ctrl and wheel zoom; or + − ← → in the picture"));
+  const list = h("ol", { class: "events", tabindex: 0, "aria-label": "Events in sight" });
+
+  function show(): void {
+    lanes();
+    events();
   }
 
-  show(): void {
-    this.lanes();
-    this.events();
-  }
-
-  private zoom(factor: number, at = 0.5): void {
-    this.view = zoomed(this.view, factor, at, [this.near.from, this.near.to], kLeast);
-    this.show();
-  }
-
-  private move(part: number): void {
-    this.view = moved(this.view, part, [this.near.from, this.near.to]);
-    this.show();
-  }
-
-  private lanes(): void {
-    const { near, focus } = this;
-    const width = widthOf(this.picture);
-    const [from, to] = this.view;
+  function lanes(): void {
+    const width = widthOf(picture);
+    const [from, to] = view;
     const longest = near.lanes.reduce((most, text) => Math.max(most, text.length), 0) * kLetter + 8;
-    const labels = (this.labels = Math.floor(Math.max(Math.min(kLeastLabels, width / 3), Math.min(longest, width / 4))));
+    labels = Math.floor(Math.max(Math.min(kLeastLabels, width / 3), Math.min(longest, width / 4)));
     const x = (at: number): number => labels + ((at - from) / Math.max(1, to - from)) * (width - labels);
     const bottom = near.lanes.length * kLane;
     const svg = s("svg", { width, height: bottom + 26, role: "img", "aria-label": `${near.spans.length} spans and ${near.events.length} events on ${near.lanes.length} lanes` });
@@ -90,44 +75,36 @@ export class NearView {
     }
     for (const [lane, at, text] of near.events) {
       if (at < from || at > to) continue;
-      inside.append(s("path", { class: "event", d: `M${x(at).toFixed(1)} ${lane * kLane + kLane - 10}v7` }, s("title", {}, `${this.relative(at)} ${text}`)));
+      inside.append(s("path", { class: "event", d: `M${x(at).toFixed(1)} ${lane * kLane + kLane - 10}v7` }, s("title", {}, `${relative(at)} ${text}`)));
     }
-    this.ticks(inside, x, width, bottom);
+    ticks(inside, x, width, bottom);
     svg.append(inside);
-    replace(this.picture, svg);
+    replace(picture, svg);
   }
 
-  private ticks(inside: SVGSVGElement, x: (at: number) => number, width: number, y: number): void {
-    const [from, to] = this.view;
-    const origin = this.focus?.start ?? this.near.from;
-    const labels = this.labels;
+  function ticks(inside: SVGSVGElement, x: (at: number) => number, width: number, y: number): void {
+    const [from, to] = view;
     const step = roundStep((to - from) / Math.max(2, Math.floor((width - labels) / 120)));
     for (let at = Math.ceil((from - origin) / step) * step; at <= to - origin; at += step) {
       const left = x(at + origin);
       inside.append(s("path", { class: "tick", d: `M${left.toFixed(1)} ${y}v4` }),
-        s("text", { x: left, y: y + 17, "text-anchor": left > width - 40 ? "end" : left < labels + 20 ? "start" : "middle" }, at === 0 ? "0" : (at < 0 ? "−" : "+") + duration(Math.abs(at))));
+        s("text", { x: left, y: y + 17, "text-anchor": left > width - 40 ? "end" : left < labels + 20 ? "start" : "middle" }, at === 0 ? "0" : relative(at + origin)));
     }
   }
 
-  private relative(at: number): string {
-    const ns = at - (this.focus?.start ?? this.near.from);
-    return `${ns < 0 ? "−" : "+"}${duration(Math.abs(ns))}`;
-  }
+  const relative = (at: number): string => `${at < origin ? "−" : "+"}${duration(Math.abs(at - origin))}`;
 
-  private within(at: number): boolean {
-    return this.focus !== null && at >= this.focus.start && at <= this.focus.start + this.focus.length;
-  }
+  const within = (at: number): boolean => focus !== null && at >= focus.start && at <= focus.start + focus.length;
 
-  private events(): void {
-    const { near, list } = this;
+  function events(): void {
     // Columns as wide as their longest text: a name is in one piece.
     const widest = (texts: string[]): string => `${Math.min(32, texts.reduce((most, text) => Math.max(most, text.length), 4))}ch`;
     list.style.setProperty("--whose", widest(near.events.map(([, , , whose]) => whose)));
     list.style.setProperty("--tag", widest(near.lanes));
-    const seen = near.events.filter(([, at]) => at >= this.view[0] && at <= this.view[1]);
+    const seen = near.events.filter(([, at]) => at >= view[0] && at <= view[1]);
     replace(list, ...seen.slice(0, kEvents).map(([lane, at, text, whose]) =>
-      h("li", { class: this.within(at) ? "within" : "" },
-        h("span", { class: "number at", title: moment(at, 9) }, this.relative(at)), h("span", { class: "whose", title: whose }, clip(whose, 32)),
+      h("li", { class: within(at) ? "within" : "" },
+        h("span", { class: "number at", title: moment(at, 9) }, relative(at)), h("span", { class: "whose", title: whose }, clip(whose, 32)),
         h("span", { class: "tag" }, near.lanes[lane] ?? ""), name(text))),
       seen.length > kEvents && h("li", {}, `${grouped(seen.length - kEvents)} more in sight: zoom in.`),
       near.left_out > 0 && h("li", { class: "left-out" }, `${grouped(near.left_out)} events and spans of this time are not on the page; the command above prints them.`));
@@ -136,4 +113,6 @@ export class NearView {
     for (let lines = 0; top?.previousElementSibling && lines < 2; ++lines) top = top.previousElementSibling;
     if (top) list.scrollTop = (top as HTMLElement).offsetTop - list.offsetTop;
   }
+
+  return { elements: [controls, picture, list], show };
 }

@@ -6,7 +6,7 @@ import type { View } from "./drawing";
 import { kernelOf, kNoExits, knowsDurations, knowsGuest, theVcpus, whose } from "./known";
 import type { Model, Selection } from "./model";
 import { sliders } from "./sliders";
-import { busyOf, kBusy, Strips, sums } from "./strip";
+import { busyOf, kBusy, stripsOf, sums } from "./strip";
 import { duration, moment, percent, visible } from "./text";
 import { kStates } from "./types";
 import { zoomByWheel, zoomed, type Range, type Zoom } from "./zoom";
@@ -30,7 +30,7 @@ export function shares(model: Model, change: Change): View & { zoom: Zoom } {
   const halts = all.halted + all.paused + all.offline > 0 && busyOf(all) > 0; // or other time that is not busy
   const buttons = [["all-time", "All time"], ["busy-time", "Busy time"]].map(([id, text], i) =>
     h("button", { type: "button", id, click: () => change({ busy: i === 1 }) }, text));
-  const strips = new Strips(model, { read: (text) => { reading.textContent = visible(text); },
+  const strips = stripsOf(model, { read: (text) => { reading.textContent = visible(text); },
     brush: (from, to) => change({ time: [model.binAt(from), model.binAt(to) + 1] }) });
   zoomByWheel(strips.element, zoom, (left) => (left - kEdges[0]) / (strips.width() - kEdges[0] - kEdges[1]));
   const chosen = new Chart({ class: "chosen", height: kMark, series: [{ fill: "accent", paths: blocks() }] });

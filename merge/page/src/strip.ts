@@ -1,7 +1,7 @@
 // One vCPU's time over time, as stacked shares of its states. An interval is marked over the chart.
 import { Chart, sinceStart, steps, type Scale } from "./chart";
 import type { Choice } from "./choice";
-import { currentLook, h, replace, swatch, widthOf } from "./dom";
+import { h, replace, swatch, watch, widthOf } from "./dom";
 import { signOf } from "./known";
 import type { Model } from "./model";
 import { duration, exact, moment, percent } from "./text";
@@ -47,109 +47,102 @@ export function stacked(model: Model, parts: number[][]): number[][] {
   return parts.map((ns) => (below = below.map((height, bin) => height + (ns[bin] ?? 0) / model.length(bin)))).reverse();
 }
 
-class Strip {
-  readonly element: HTMLElement;
-  readonly chart: Chart;
-  private readonly full = h("span", { class: "dim" });
-  private readonly labels = h("ul", { class: "labels" });
-  private readonly seen: (State | "not_seen")[]; // those that the vCPU was in
+interface Strip {
+  element: HTMLElement;
+  chart: Chart;
+  draw: (width: number, busy: boolean, x: Scale) => void;
+  mark: (time: Choice["time"], busy: boolean) => void;
+}
 
-  // `axis` adds the time below the strip.
-  constructor(
-    private readonly model: Model,
-    private readonly vcpu: Vcpu,
-    private readonly axis: boolean,
-    read?: (text: string) => void,
-  ) {
-    this.seen = ([...kStates, "not_seen"] as const).filter((state) => vcpu.shares[state].some((ns) => ns > 0));
-    // Draws the highest sum first. Each later series covers all of it but the part of one state.
-    this.chart = new Chart({ class: "strip", height: kHeight, ...(read ? { pointed: (time: number) => read(this.reading(model.binAt(time))) } : {}),
-      series: [...this.seen].reverse().map((state) => ({ fill: kFills[state] ?? state, paths: steps })) });
-    this.element = h("figure", { class: "vcpu" },
-      h("figcaption", {}, h("strong", {}, vcpu.name), this.full),
-      h("div", { class: "beside" }, this.chart.element, this.labels));
-  }
+// `axis` adds the time below the strip.
+function strip(model: Model, vcpu: Vcpu, axis: boolean, read?: (text: string) => void): Strip {
+  const full = h("span", { class: "dim" });
+  const labels = h("ul", { class: "labels" });
+  // The states that the vCPU was in.
+  const seen = ([...kStates, "not_seen"] as const).filter((state) => vcpu.shares[state].some((ns) => ns > 0));
+  // Draws the highest sum first. Each later series covers all of it but the part of one state.
+  const chart = new Chart({ class: "strip", height: kHeight, ...(read ? { pointed: (time: number) => read(reading(model.binAt(time))) } : {}),
+    series: [...seen].reverse().map((state) => ({ fill: kFills[state] ?? state, paths: steps })) });
+  const element = h("figure", { class: "vcpu" }, h("figcaption", {}, h("strong", {}, vcpu.name), full),
+    h("div", { class: "beside" }, chart.element, labels));
 
   // `busy` leaves out the halts, and makes the strip as high as its busiest bin.
-  draw(width: number, busy: boolean, x: Scale): void {
-    const { model, vcpu } = this;
+  function draw(width: number, busy: boolean, x: Scale): void {
     const drawn: readonly string[] = busy ? kBusy : [...kStates, "not_seen"];
-    const heights = stacked(model, this.seen.map((state) => (drawn.includes(state) ? vcpu.shares[state] : [])));
-    const full = busy ? Math.min(1, (heights[0] ?? []).reduce((most, height) => Math.max(most, height), 0)) || 1 : 1;
-    replace(this.full, ` thread ${vcpu.tid}${busy ? `; the full height is ${percent(full)} of the time` : ""}`);
-    this.chart.draw(width, { ...x, ...(this.axis ? { say: sinceStart } : {}) }, { from: 0, to: full },
-      [model.edges(), ...heights]);
-    this.chart.mark(...lossMarks(model, x));
+    const heights = stacked(model, seen.map((state) => (drawn.includes(state) ? vcpu.shares[state] : [])));
+    const to = busy ? Math.min(1, (heights[0] ?? []).reduce((most, height) => Math.max(most, height), 0)) || 1 : 1;
+    replace(full, ` thread ${vcpu.tid}${busy ? `; the full height is ${percent(to)} of the time` : ""}`);
+    chart.draw(width, { ...x, ...(axis ? { say: sinceStart } : {}) }, { from: 0, to }, [model.edges(), ...heights]);
+    chart.mark(...lossMarks(model, x));
   }
 
-  mark(time: [number, number] | null, busy: boolean): void {
-    const own = sums([this.vcpu], time);
+  function mark(time: Choice["time"], busy: boolean): void {
+    const own = sums([vcpu], time);
     const states = busy ? kBusy : kStates;
     const span = Math.max(1, states.reduce((n, p) => n + own[p], busy ? 0 : own.not_seen));
-    const shown = states.filter((p) => own[p] > 0).map((p): [string, number, string] => [p, own[p], signOf(p, this.vcpu)]);
+    const shown = states.filter((p) => own[p] > 0).map((p): [string, number, string] => [p, own[p], signOf(p, vcpu)]);
     if (!busy && own.not_seen > 0) shown.push(["not_recorded", own.not_seen, "not seen"]);
-    this.chart.element.setAttribute("aria-label", `${this.vcpu.name}${busy ? ", of its busy time" : ""}: ` + shown.map(([, ns, sign]) => `${sign} ${percent(ns / span)}`).join(", "));
-    replace(this.labels, h("li", { class: "dim" }, `% of ${busy ? "its busy time" : "all its time"}`), ...shown.map(([state, ns, sign]) =>
+    chart.element.setAttribute("aria-label", `${vcpu.name}${busy ? ", of its busy time" : ""}: ` + shown.map(([, ns, sign]) => `${sign} ${percent(ns / span)}`).join(", "));
+    replace(labels, h("li", { class: "dim" }, `% of ${busy ? "its busy time" : "all its time"}`), ...shown.map(([state, ns, sign]) =>
       h("li", { title: exact(ns) }, swatch(state), h("span", { class: "number" }, percent(ns / span)), ` ${sign}`)));
-    this.chart.select(this.model.chosen({ time }));
+    chart.select(model.chosen({ time }));
   }
 
   // Returns "vCPU 0 at +1.2 s: guest 80 %, …".
-  private reading(bin: number): string {
-    const parts = kStates.filter((p) => (this.vcpu.shares[p][bin] ?? 0) > 0)
-      .map((p) => `${signOf(p, this.vcpu)} ${percent((this.vcpu.shares[p][bin] ?? 0) / this.model.length(bin))}`);
-    return `${this.vcpu.name} at ${moment(this.model.edge(bin), 3)} (${duration(this.model.length(bin))}): ${parts.join(", ") || "not known"}`;
+  function reading(bin: number): string {
+    const parts = kStates.filter((p) => (vcpu.shares[p][bin] ?? 0) > 0)
+      .map((p) => `${signOf(p, vcpu)} ${percent((vcpu.shares[p][bin] ?? 0) / model.length(bin))}`);
+    return `${vcpu.name} at ${moment(model.edge(bin), 3)} (${duration(model.length(bin))}): ${parts.join(", ") || "not known"}`;
   }
+
+  return { element, chart, draw, mark };
+}
+
+export interface Strips {
+  element: HTMLElement;
+  render: (choice: Choice, busy: boolean) => void;
+  width: () => number; // of a chart that has labels beside it, or below it on a narrow page
 }
 
 // The strips of a recording's vCPUs. The first strips are drawn at once, the others when they come into
 // sight, because a thousand canvases take a gigabyte.
-export class Strips {
-  readonly element = h("div", { class: "strips", tabindex: 0, role: "group", "aria-label": "Time of each vCPU" });
-  private readonly strips: Strip[];
-  private readonly unseen = new Map<Element, () => void>();
-  private readonly sight = new IntersectionObserver((entries) => entries.filter((one) => one.isIntersecting).forEach(({ target }) => this.unseen.get(target)?.()), { rootMargin: "400px" });
-  private drawn = ""; // what the strips show: the look, the kind of time, the bins in sight
-  private time: [number, number] | null = null;
+// `read` takes the text of the bin under the pointer, `brush` the times at the ends of a drag.
+export function stripsOf(model: Model, hear?: { read: (text: string) => void; brush: (from: number, to: number) => void }): Strips {
+  const { vcpus } = model.data;
+  const strips = vcpus.map((vcpu, i) => strip(model, vcpu, i === vcpus.length - 1, hear?.read));
+  if (hear) for (const { chart } of strips) chart.brush(hear.brush);
+  const element = h("div", { class: "strips", tabindex: 0, role: "group", "aria-label": "Time of each vCPU" }, ...strips.map((one) => one.element));
+  const unseen = new Map<Element, () => void>();
+  const sight = new IntersectionObserver((entries) => entries.filter((one) => one.isIntersecting).forEach(({ target }) => unseen.get(target)?.()), { rootMargin: "400px" });
+  window.addEventListener("beforeprint", () => { for (const draw of unseen.values()) draw(); });
+  const isNew = watch();
+  let time: Choice["time"] = null;
 
-  // `read` takes the text of the bin under the pointer, `brush` the times at the ends of a drag.
-  constructor(private readonly model: Model, hear?: { read: (text: string) => void; brush: (from: number, to: number) => void }) {
-    const { vcpus } = model.data;
-    this.strips = vcpus.map((vcpu, i) => new Strip(model, vcpu, i === vcpus.length - 1, hear?.read));
-    if (hear) for (const strip of this.strips) strip.chart.brush(hear.brush);
-    this.element.append(...this.strips.map((strip) => strip.element));
-    window.addEventListener("beforeprint", () => { for (const draw of this.unseen.values()) draw(); });
+  function render(choice: Choice, busy: boolean): void {
+    ({ time } = choice);
+    if (isNew(busy, ...model.inSight(choice))) draw(busy, model.scaleOf(choice));
+    for (const one of strips) one.mark(time, busy);
   }
 
-  render(choice: Choice, busy: boolean): void {
-    this.time = choice.time;
-    const drawn = [currentLook(), busy, ...this.model.inSight(choice)].join();
-    if (this.drawn !== drawn) this.draw(busy, this.model.scaleOf(choice));
-    this.drawn = drawn;
-    for (const strip of this.strips) strip.mark(choice.time, busy);
+  function width(): number {
+    const all = widthOf(element);
+    return all > 640 ? all - kLabels : all;
   }
 
-  // Returns the width of a chart that has labels beside it, or below it on a narrow page.
-  width(): number {
-    const width = widthOf(this.element);
-    return width > 640 ? width - kLabels : width;
-  }
-
-  private draw(busy: boolean, x: Scale): void {
-    this.strips.forEach((strip, i) => {
+  function draw(busy: boolean, x: Scale): void {
+    strips.forEach((strip, i) => {
       const draw = (): void => {
-        this.sight.unobserve(strip.element);
-        this.unseen.delete(strip.element);
-        strip.draw(this.width(), busy, x);
-        strip.mark(this.time, busy);
+        sight.unobserve(strip.element);
+        unseen.delete(strip.element);
+        strip.draw(width(), busy, x);
+        strip.mark(time, busy);
       };
-      if (i < kAtOnce) {
-        draw();
-        return;
-      }
+      if (i < kAtOnce) return draw();
       strip.chart.clear();
-      this.unseen.set(strip.element, draw);
-      this.sight.observe(strip.element);
+      unseen.set(strip.element, draw);
+      sight.observe(strip.element);
     });
   }
+
+  return { element, render, width };
 }

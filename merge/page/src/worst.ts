@@ -4,7 +4,7 @@ import { clip, currentLook, entitle, h, name, nothing, replace, section } from "
 import type { View } from "./drawing";
 import { knowsDurations, kernelOf, kRecord } from "./known";
 import { low, type Model } from "./model";
-import { NearView } from "./near";
+import { nearView } from "./near";
 import { drawRows, emptyTable, partsBar, type Column } from "./rows";
 import { culprits, stepsPicture } from "./steps";
 import { kBar } from "./table";
@@ -21,7 +21,7 @@ export function worst(model: Model, change: Change): View {
   const under = h("p", { class: "dim" });
   const more = h("button", { type: "button", class: "noprint", click: () => change({ all: true }) });
   const panel = h("div", { id: "exit", class: "panel", hidden: true });
-  let near: NearView | null = null;
+  let near: ReturnType<typeof nearView> | null = null;
   let opened: number | null = null;
   let look = -1;
   // Threads of vCPUs have the names that they have elsewhere; the recording's are "comm-tid".
@@ -81,10 +81,10 @@ export function worst(model: Model, change: Change): View {
     const command = ["trapline", "timeline", ...without(report.slice(1), "--from", "--to"), "--from", momentOption(interval.start_ns, exit.start - context), "--to", momentOption(interval.start_ns, exit.start + exit.total_ns + context)];
     const parts = kParts.filter((p) => exit[`${p}_ns`] > 0).map((p) => `${p === "user" ? "QEMU" : p === "kernel" ? kernelOf(exit) : p} ${duration(exit[`${p}_ns`])}`);
     const events = around(exit);
-    near = events ? new NearView(events, { start: exit.start, length: exit.total_ns }, () => change({ worst: null })) : null;
+    near = events ? nearView(events, { start: exit.start, length: exit.total_ns }, () => change({ worst: null })) : null;
     replace(panel, h("h3", {}, `${duration(exit.total_ns)} at ${moment(exit.start)}: ${parts.join(", ")}`),
       !near && h("p", { class: "empty" }, "The events around this exit are not on the page: this command prints them."), h("p", { class: "dim" }, h("code", {}, command.map(quoted).join(" "))),
-      near?.controls, near?.picture, near?.list);
+      ...(near?.elements ?? []));
   }
 
   function around({ neighbourhood }: WorstExit): Neighbourhood | undefined {

@@ -183,15 +183,11 @@ export function flame(model: Model, change: Change): View {
     ways.forEach((frames, combo) => {
       if (counts[combo]! > 0 && !model.isHalt(combo)) grow(root, frames, totals[combo]!, counts[combo]!);
     });
-    if (!knowsDurations(model.data)) {
-      nothing(element, "Where the exits' time went was not recorded", kRecord);
-    } else if (root.total === 0) {
-      nothing(element, "No exit time is in what is chosen, without halts: choose another row, or Clear");
-    } else {
-      const most = busiest(root);
-      entitle(element, "Of the time in exits, waits for a CPU included, ", wayTo(most.frame), ` took ${percent(most.own / root.total)}`);
-      picture.show(root, choice);
-    }
+    if (!knowsDurations(model.data)) return void nothing(element, "Where the exits' time went was not recorded", kRecord);
+    if (root.total === 0) return void nothing(element, "No exit time is in what is chosen, without halts: choose another row, or Clear");
+    const most = busiest(root);
+    entitle(element, "Of the time in exits, waits for a CPU included, ", wayTo(most.frame), ` took ${percent(most.own / root.total)}`);
+    picture.show(root, choice);
   }
 
   return { element, draw };

@@ -32,16 +32,12 @@ export function latency(model: Model, change: Change): View {
   }
 
   function draw(choice: Choice, selection: Selection): void {
-    if (!knowsDurations(model.data)) {
-      nothing(element, `How long ${counted(selection.count, "exit")} took was not recorded`, kRecord);
-      return;
-    }
+    if (!knowsDurations(model.data)) return void nothing(element, `How long ${counted(selection.count, "exit")} took was not recorded`, kRecord);
     const row = chosenRow(choice);
     const bins = filled(selection.histogram);
     const count = bins.reduce((n, [, more]) => n + more, 0);
-    if (row && !row.combos) nothing(element, `${clip(row.key, 60)}: ${counted(row.count, "exit")}, the longest ${duration(row.max_ns)}; they are not kept by their values`);
-    else if (count === 0) nothing(element, "No exits are in what is chosen: choose another row, or Clear");
-    if ((row && !row.combos) || count === 0) return;
+    if (row && !row.combos) return void nothing(element, `${clip(row.key, 60)}: ${counted(row.count, "exit")}, the longest ${duration(row.max_ns)}; they are not kept by their values`);
+    if (count === 0) return void nothing(element, "No exits are in what is chosen: choose another row, or Clear");
     const what = choice.rows.length === 0 ? [model.hasHalts ? "All exits, with halts" : "All exits"]
       : choice.rows.flatMap((one, i) => [i ? " and " : "", name(clip(one.key, 50), one.by)]);
     entitle(element, ...what, row && !row.approximate ? `: half of ${counted(count, "exit")} took at most ${duration(row.p50_ns)}, the longest ${duration(row.max_ns)}`

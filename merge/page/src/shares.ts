@@ -6,7 +6,7 @@ import type { View } from "./drawing";
 import { kernelOf, kNoExits, knowsDurations, knowsGuest, theVcpus, whose } from "./known";
 import type { Model, Selection } from "./model";
 import { sliders } from "./sliders";
-import { busyOf, kBusy, stripsOf, sums } from "./strip";
+import { busyOf, kBusy, stripsOf, sums, wholeOf } from "./strip";
 import { duration, moment, percent, visible } from "./text";
 import { kStates } from "./types";
 import { zoomByWheel, zoomed, type Range, type Zoom } from "./zoom";
@@ -51,13 +51,13 @@ export function shares(model: Model, change: Change): View & { zoom: Zoom } {
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(busy === (i === 1))));
     // Shares are of the busy time, as in the report's sentence, whatever time the strips show.
     const guest = knowsGuest(data);
-    const wall = Math.max(1, guest ? busyOf(all) : all.time);
+    const whole = wholeOf(data, all);
     const words = (guest ? kBusy : kStates).filter((state) => state !== "guest" && all[state] > 0).sort((a, b) => all[b] - all[a]).slice(0, 2)
-      .map((state) => `${percent(all[state] / wall)} ${state === "user" ? "in QEMU" : state === "kernel" ? `in ${kernelOf(data.vcpus[0]).replace(/^kernel$/, "the kernel")}` : state}`).join(", ");
+      .map((state) => `${percent(all[state] / whole)} ${state === "user" ? "in QEMU" : state === "kernel" ? `in ${kernelOf(data.vcpus[0]).replace(/^kernel$/, "the kernel")}` : state}`).join(", ");
     entitle(element, data.vcpus.length === 0 ? "No vCPU ran while this was recorded"
       : !guest ? (words ? `Of ${whose(data)} time: ${words}; what the guest took was ${kNoExits}` : `What ${whose(data)} time went to was ${kNoExits}`)
       : busyOf(all) === 0 ? `In what is chosen ${theVcpus(data)} had no busy time`
-      : `Of ${whose(data)} busy time, ${duration(busyOf(all))}, the guest ran ${percent(all.guest / wall)}${words && `; ${words}`}`);
+      : `Of ${whose(data)} busy time, ${duration(busyOf(all))}, the guest ran ${percent(all.guest / whole)}${words && `; ${words}`}`);
     view = model.inSight(choice);
     sayBefore(choice.view !== null);
     ends.show([0, bins], time, ` (${duration(span)})`);

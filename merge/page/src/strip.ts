@@ -2,10 +2,10 @@
 import { Chart, sinceStart, steps, type Scale } from "./chart";
 import type { Choice } from "./choice";
 import { h, replace, swatch, watch, widthOf } from "./dom";
-import { signOf } from "./known";
+import { knowsGuest, signOf } from "./known";
 import type { Model } from "./model";
 import { duration, exact, moment, percent } from "./text";
-import { kStates, type State, type Vcpu } from "./types";
+import { kStates, type Recording, type State, type Vcpu } from "./types";
 
 const kHeight = 72;
 const kLabels = 290; // px, width
@@ -17,6 +17,9 @@ const kFills: Partial<Record<State | "not_seen", string>> = { paused: "line", of
 export const kBusy: readonly State[] = ["guest", "kernel", "user", "preempted", "blocked"];
 
 export const busyOf = (all: ReturnType<typeof sums>): number => kBusy.reduce((n, state) => n + all[state], 0);
+
+// Returns the time of which shares are: the busy time, or all time where the guest's is not known.
+export const wholeOf = (data: Recording, all: ReturnType<typeof sums>): number => Math.max(1, knowsGuest(data) ? busyOf(all) : all.time);
 
 // Sums up the time in each state over the bins `time`. The result's `time` is the sum of all, not seen included.
 export function sums(vcpus: Vcpu[], time: [number, number] | null): Record<State | "not_seen" | "time", number> {

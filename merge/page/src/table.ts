@@ -5,7 +5,7 @@ import type { View } from "./drawing";
 import { knowsDurations, knowsGuest, whose } from "./known";
 import { cost, kLatencyBins, type Group, type Model } from "./model";
 import { barsPath, drawRows, emptyTable, number, partsBar, type Column } from "./rows";
-import { busyOf, sums } from "./strip";
+import { sums, wholeOf } from "./strip";
 import { counted, duration, exact, grouped, percent } from "./text";
 import { kParts } from "./types";
 
@@ -59,11 +59,11 @@ export function exitTable(model: Model, change: Change): View {
       first = Math.min(first, histogram[0]?.[0] ?? first);
       last = Math.max(last, (histogram.at(-1)?.[0] ?? 0) + 1);
     }
-    const whole = wholeOf(choice);
+    const all = wholeOf(data, sums(data.vcpus, choice.time));
     const cells: Record<string, (row: Group, value: number | null) => HTMLElement | (Node | string | false)[]> = {
       key: (row) => [name(row.key, choice.by), row.halts && h("small", {}, "halt, no overhead")],
       count: (row) => number(grouped(row.count)),
-      share: (_, value) => number(value === null ? "–" : percent(value / whole)),
+      share: (_, value) => number(value === null ? "–" : percent(value / all)),
     };
     const time = (row: Group, ns: number | null, id: string): HTMLElement => {
       const about = ns !== null && row.approximate && /^(p\d|max)/.test(id) ? "≈\u202f" : "";
@@ -109,11 +109,6 @@ export function exitTable(model: Model, change: Change): View {
     more.textContent = `Show all ${grouped(groups.length)} rows`;
   }
 
-  function wholeOf(choice: Choice): number {
-    const all = sums(data.vcpus, choice.time);
-    return Math.max(1, knowsGuest(data) ? busyOf(all) : all.time);
-  }
-
   function say(rows: Group[], choice: Choice): void {
     const costly = rows.filter((row) => !row.halts).sort((a, b) => cost(b) - cost(a));
     const chosen = choice.rows.find(({ by }) => by === choice.by)?.key;
@@ -125,7 +120,7 @@ export function exitTable(model: Model, change: Change): View {
       return;
     }
     entitle(element, ...(busiest
-      ? [name(clip(busiest.key, 60), choice.by), ` cost ${percent(cost(busiest) / wholeOf(choice))} of ${knowsGuest(data) ? "the " : ""}${whole}, in ${counted(busiest.count, "exit")}`]
+      ? [name(clip(busiest.key, 60), choice.by), ` cost ${percent(cost(busiest) / wholeOf(data, sums(data.vcpus, choice.time)))} of ${knowsGuest(data) ? "the " : ""}${whole}, in ${counted(busiest.count, "exit")}`]
       : [rows.length ? "All of these exits are halts: the guest had nothing to do" : "No exits are in what is chosen"]));
   }
 

@@ -38,11 +38,8 @@ export function waits(model: Model): View {
     });
     const most = parts.find(({ known }) => known) ?? parts.find(({ first }) => first);
     const when = time ? " in the chosen interval" : "";
-    if (!most?.first) {
-      if (waits.preempted.total_ns === null) nothing(element, "Whether a vCPU was preempted or blocked inside its exits was not recorded", "trapline record --sched");
-      else nothing(element, `No vCPU was preempted or blocked inside its exits${when}`);
-      return;
-    }
+    if (!most?.first && waits.preempted.total_ns === null) return void nothing(element, "Whether a vCPU was preempted or blocked inside its exits was not recorded", "trapline record --sched");
+    if (!most?.first) return void nothing(element, `No vCPU was preempted or blocked inside its exits${when}`);
     const { culprit, ns } = most.first;
     entitle(element, name(clip(culprit, 60)), ` kept ${/vCPU/.test(culprit) ? "other vCPUs" : theVcpus(model.data)} waiting for ${duration(ns)}, ` +
       `${percent(ns / Math.max(1, most.sum))} of all ${most.all}${when}`);

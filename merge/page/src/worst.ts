@@ -43,9 +43,8 @@ export function worst(model: Model, change: Change): View {
   }
 
   function draw(choice: Choice): void {
-    if (!knowsDurations(model.data)) nothing(element, "Which exits were the longest was not recorded", kRecord);
-    else if (worst.length === 0) nothing(element, "The recording has no exits but halts");
-    if (worst.length === 0 || !knowsDurations(model.data)) return;
+    if (!knowsDurations(model.data)) return void nothing(element, "Which exits were the longest was not recorded", kRecord);
+    if (worst.length === 0) return void nothing(element, "The recording has no exits but halts");
     const fitting = worst.map((exit, i) => [exit, i] as const).filter(([exit]) => fits(exit, choice));
     const first = fitting[0]?.[0];
     entitle(element, ...(first

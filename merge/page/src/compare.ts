@@ -2,9 +2,9 @@
 // distributions of the first run of each.
 import { blocks, Chart, drawDistribution, latencyRange } from "./chart";
 import { kStart } from "./choice";
-import { changeLook, clip, entitle, h, name, nothing, replace, s, section, swatch, widthOf } from "./dom";
+import { clip, entitle, h, name, nothing, replace, s, section, swatch, widthOf } from "./dom";
 import { Drawing, type View } from "./drawing";
-import { losses, recorded } from "./head";
+import { header, losses, onWidth, recorded } from "./head";
 import { kernelOf, signOf } from "./known";
 import { binOf, Model } from "./model";
 import { drawRows, emptyTable, number, type Column } from "./rows";
@@ -177,7 +177,7 @@ function bothLatencies(models: Model[], data: Comparison): Both {
 // The options that choose other rows than exits.
 const kOptions: Record<string, string> = { calls: "--guest", interrupts: "--irq", waits: "--waits", threads: "--host-cpu", faults: "--faults" };
 
-export function startComparison(packed: Report[], data: Comparison, main: HTMLElement, header: (title: (Node | string)[], command: () => string, redraw: () => void) => HTMLElement): void {
+export function startComparison(packed: Report[], data: Comparison, main: HTMLElement): void {
   const recordings = packed.map(unpack);
   useUnit(data.time_unit);
   const models = recordings.map((recording) => new Model(recording));
@@ -201,10 +201,11 @@ export function startComparison(packed: Report[], data: Comparison, main: HTMLEl
   const names = kSides.map((side) => data[side][0]?.path.split("/").filter(Boolean).at(-1) ?? side);
   document.title = `${visible(names.join(" and "))}: what changed`;
   main.append(
-    header(["What changed ", h("small", {}, "from ", name(names[0]!), " to ", name(names[1]!))], () => command, () => { changeLook(); drawing.change(); }),
+    header(["What changed ", h("small", {}, "from ", name(names[0]!), " to ", name(names[1]!))], () => command, drawing.again),
     h("p", {}, h("code", { id: "command" }, visible(command))),
     ...recordings.flatMap((recording, i) => losses(recording, kSides[i]!)), ...views.map(({ element }) => element),
     ...recordings.map((recording, i) => recorded(recording, kSides[i]!)));
+  onWidth(main, drawing.again);
   drawing.change();
   drawing.all();
 }

@@ -5,6 +5,7 @@
 //                                      frame: …  <── while some are stale ─────────────────────────┘
 
 import type { Choice } from "./choice";
+import { changeLook } from "./dom";
 import type { Selection } from "./model";
 
 const kShare = 4; // ms of a frame
@@ -42,6 +43,12 @@ export class Drawing<Shown extends unknown[]> {
     document.documentElement.dataset["drawing"] = "";
     this.frame ||= requestAnimationFrame(() => this.draw(kShare));
   }
+
+  // Marks all views to be drawn anew for another look: other widths, or another theme.
+  readonly again = (): void => {
+    changeLook();
+    this.change();
+  };
 
   // Draws all stale views at once.
   all(): void {

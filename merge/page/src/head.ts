@@ -1,5 +1,5 @@
-// The answer in a sentence with what was lost beside it, for the page's top; what was recorded, and what the page leaves
-// out, for its end.
+// The title, and the answer in a sentence with what was lost beside it, for the page's top; what was recorded, and what
+// the page leaves out, for its end.
 import type { Choice } from "./choice";
 import { h, name, replace, section } from "./dom";
 import type { View } from "./drawing";
@@ -31,6 +31,42 @@ function linked(text: string): (string | HTMLElement)[] {
     notes?.focus();
   };
   return [before!, h("button", { type: "button", class: "link", click }, "see the notes"), after];
+}
+
+// Makes the button for the theme. The page stores nothing: the theme lasts as long as the page.
+function themeButton(redraw: () => void): HTMLElement {
+  const root = document.documentElement;
+  const dark = (): boolean => root.dataset.theme === "dark" || (root.dataset.theme === undefined && matchMedia("(prefers-color-scheme: dark)").matches);
+  const label = (): void => { button.textContent = dark() ? "Light" : "Dark"; };
+  const button = h("button", { type: "button", id: "theme", click: () => {
+    root.dataset.theme = dark() ? "light" : "dark";
+    label();
+    redraw();
+  } });
+  label();
+  return button;
+}
+
+// Calls `changed` whenever the width of the element changes.
+export function onWidth(element: HTMLElement, changed: () => void): void {
+  let width = element.clientWidth;
+  new ResizeObserver(() => {
+    if (element.clientWidth === width) return;
+    width = element.clientWidth;
+    changed();
+  }).observe(element);
+}
+
+export const status = (): HTMLElement => h("span", { role: "status", class: "dim" });
+
+export async function copy(text: string, said: HTMLElement): Promise<void> {
+  said.textContent = await navigator.clipboard.writeText(text).then(() => "copied", () => "the browser refused: select the command and copy it");
+}
+
+// Makes the head of the page: the title, and the buttons that concern the whole page.
+export function header(title: (Node | string)[], command: () => string, redraw: () => void, said = status(), ...more: HTMLElement[]): HTMLElement {
+  return h("header", {}, h("h1", {}, ...title), h("div", { class: "actions noprint" },
+    h("button", { type: "button", id: "copy", click: () => void copy(command(), said) }, "Copy command"), ...more, themeButton(redraw), said));
 }
 
 // The report's finding; for a choice, a sentence with the same figures but without a culprit.

@@ -5,7 +5,7 @@ import { changeLook, clip, h, name, replace, section, useGlosses } from "./dom";
 import { Drawing, type View } from "./drawing";
 import { faultMap } from "./faults";
 import { flame, kernelFlame } from "./flame";
-import { answer, recorded } from "./head";
+import { answer, copy, header, onWidth, recorded, status } from "./head";
 import { hostCpu } from "./host_cpu";
 import { latency } from "./latency";
 import { kLatencyBins, low, Model, type Selection } from "./model";
@@ -24,31 +24,6 @@ import { zoomByKey } from "./zoom";
 const kVersion = 3;
 const kTimelineVersion = 2;
 const kAddressAfter = 150; // ms
-
-// Makes the button for the theme. The page stores nothing: the theme lasts as long as the page.
-function themeButton(redraw: () => void): HTMLElement {
-  const root = document.documentElement;
-  const button = h("button", { type: "button", id: "theme" });
-  const dark = (): boolean => root.dataset.theme === "dark" || (root.dataset.theme === undefined && matchMedia("(prefers-color-scheme: dark)").matches);
-  const label = (): void => { button.textContent = dark() ? "Light" : "Dark"; };
-  button.addEventListener("click", () => {
-    root.dataset.theme = dark() ? "light" : "dark";
-    label();
-    redraw();
-  });
-  label();
-  return button;
-}
-
-// Calls `changed` whenever the width of the element changes.
-function onWidth(element: HTMLElement, changed: () => void): void {
-  let width = element.clientWidth;
-  new ResizeObserver(() => {
-    if (element.clientWidth === width) return;
-    width = element.clientWidth;
-    changed();
-  }).observe(element);
-}
 
 // The keys, which ? lists.
 const kKeys: [string, string][] = [["?", "this list"], ["Escape", "close the exit, then take the whole choice back"], ["+ −", "zoom the strips of time"], ["0", "the strips as they were"],
@@ -76,18 +51,6 @@ function contents(sections: HTMLElement[]): HTMLElement {
   }));
 }
 
-async function copy(text: string, said: HTMLElement): Promise<void> {
-  said.textContent = await navigator.clipboard.writeText(text).then(() => "copied", () => "the browser refused: select the command and copy it");
-}
-
-// Makes the head of the page: the title, and the buttons that concern the whole page.
-function header(title: (Node | string)[], command: () => string, redraw: () => void, said: HTMLElement, ...more: HTMLElement[]): HTMLElement {
-  return h("header", {}, h("h1", {}, ...title), h("div", { class: "actions noprint" },
-    h("button", { type: "button", id: "copy", click: () => void copy(command(), said) }, "Copy command"), ...more, themeButton(redraw), said));
-}
-
-const status = (): HTMLElement => h("span", { role: "status", class: "dim" });
-
 // trapline timeline --format html: one part of the timeline, and nothing else.
 function startTimeline(data: Fields, main: HTMLElement): void {
   useUnit(data.time_unit);
@@ -102,7 +65,7 @@ function startTimeline(data: Fields, main: HTMLElement): void {
   const longest = exits.reduce((most, [, begin, end]) => Math.max(most, end - begin), 0);
   document.title = `${duration(near.to)} from ${momentOption(data.start_ns, 0)}`;
   main.append(
-    header([`${duration(near.to)} from ${momentOption(data.start_ns, 0)} `, h("small", {}, data.time_unit === "ns" ? "s of the recording's clock" : "")], () => command, show, status()),
+    header([`${duration(near.to)} from ${momentOption(data.start_ns, 0)} `, h("small", {}, data.time_unit === "ns" ? "s of the recording's clock" : "")], () => command, show),
     section("timeline", [near.spans.length + near.events.length === 0 ? "Nothing lies in that part of the recording"
       : `${near.events.length.toLocaleString("en-US")} events on ${near.lanes.length} lanes; the longest part of an exit took ${duration(longest)}`],
       h("p", {}, h("code", { id: "command" }, command)), ...view.elements));
@@ -123,10 +86,7 @@ function start(): void {
     return;
   }
   if (page.comparison && page.recordings.length === 2) {
-    startComparison(page.recordings, unpackComparison(page.comparison), main, (title, command, redraw) => {
-      onWidth(main, redraw);
-      return header(title, command, redraw, status());
-    });
+    startComparison(page.recordings, unpackComparison(page.comparison), main);
     return;
   }
   const data = unpack(packed);
@@ -195,30 +155,26 @@ function start(): void {
     drawChips();
     return [choice, selection] as [Choice, Selection];
   });
-  const lookAgain = (): void => {
-    changeLook();
-    drawing.change();
-  };
 
   const title = (data.command.slice(1).find((word) => !word.startsWith("-")) ?? data.tables.sources?.rows[0]?.path ?? "").split("/").filter(Boolean).at(-1) ?? "recording";
   document.title = visible(title);
   const keys = help();
   const sections = [...views.map((view) => view.element), ...tables(data), recorded(data)];
   main.append(
-    header([name(title)], () => words().map(quoted).join(" "), lookAgain, said,
+    header([name(title)], () => words().map(quoted).join(" "), drawing.again, said,
       h("button", { type: "button", id: "copy-link", click: () => { writeAddress(); void copy(location.href, said); } }, "Copy link"),
       h("button", { type: "button", id: "help", "aria-label": "Keys", click: () => keys.showModal() }, "?")),
     top.element, h("div", { class: "bar" }, contents(sections), h("div", { class: "chips", role: "group", "aria-label": "What is chosen" }, chips, command)),
     ...sections, keys,
   );
+  onWidth(main, drawing.again);
   window.addEventListener("hashchange", () => {
     clearTimeout(toAddress);
     toAddress = 0;
     choice = fromFragment(location.hash, data);
     drawing.change();
   });
-  onWidth(main, lookAgain);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", lookAgain);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawing.again);
   document.addEventListener("keydown", (event) => {
     if ((event.target as Element).matches("input[type=search], select") || event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || keys.open) return;
     if (event.key === "?") keys.showModal();

@@ -37,7 +37,8 @@ type Word = [name: string, write: (choice: Choice) => (string | false)[], read: 
 
 const has = ({ sets }: Recording, dimensions: string | undefined): boolean => sets.some(({ by }) => by === dimensions);
 
-const bins = (part: "time" | "latency" | "view"): Word => [part, (choice) => [choice[part]?.join("-") ?? ""], ([text = ""], data) => {
+type Ranges = "time" | "latency" | "view";
+const bins = (part: Ranges): Word => [part, (choice) => [choice[part]?.join("-") ?? ""], ([text = ""], data) => {
   const most = part === "latency" ? kLatencyBins : data.time.bins;
   const [, from, to] = /^(\d{1,6})-(\d{1,6})$/.exec(text) ?? [];
   const range: Bins = [Math.min(Number(from), most - 1), Math.min(Number(to), most)];

@@ -31,7 +31,8 @@ function value(metric: Fields, side: "before" | "after"): string {
 const signed = (part: number): string => `${part < 0 ? "−" : "+"}${sig3(Math.abs(part) * 100)}%`;
 
 // Returns the ends of the interval, if it is known.
-const ends = ({ low, high }: Fields): [number, number] | null => (typeof low === "number" && typeof high === "number" ? [low, high] : null);
+const ends = ({ low, high }: Fields): [number, number] | null =>
+  (typeof low === "number" && typeof high === "number" ? [low, high] : null);
 
 // Returns whether the interval spans more than a factor of ten, which no percentage can say.
 function isVague(metric: Fields): boolean {
@@ -47,7 +48,8 @@ function change(metric: Fields): string {
   return part <= -1 ? "gone" : signed(part);
 }
 
-const interval = (metric: Fields): string => (isVague(metric) ? "too few runs to say" : (ends(metric) ?? []).map(signed).join(" to "));
+const interval = (metric: Fields): string =>
+  (isVague(metric) ? "too few runs to say" : (ends(metric) ?? []).map(signed).join(" to "));
 
 const verdict = ({ tested, proven }: Fields): string => (!tested ? "too little to tell" : proven ? "proven" : "not proven");
 
@@ -109,7 +111,7 @@ function changes(data: Comparison, kernel: string, choose: (shown: Partial<Shown
   function draw(shown: Shown): void {
     metrics.value = shown.metric;
     const metric = (row: Fields): Fields => row[shown.metric];
-    const most = Math.max(0.05, ...data.rows.map(metric).flatMap(({ low, high }) => [low, high]).map((part) => Math.min(2, Math.abs(part ?? 0))));
+    const most = Math.max(0.05, ...data.rows.map(metric).flatMap(ends).map((part) => Math.min(2, Math.abs(part ?? 0))));
     const figure = (title: string, text: (row: Fields) => string, more: (row: Fields) => string = () => ""): Column => [h("th", { scope: "col", class: "number" }, title), "node", (row) => number(text(row), more(row))];
     drawRows(table, [[data.by.replace(/,/g, " / "), "node", (row) => [name(row.key, data.by), row.halts && h("small", {}, "halt, no overhead")]],
       ["Exits before", "count", "before_count"], ["after", "count", "after_count"],
@@ -185,7 +187,8 @@ export function startComparison(packed: Report[], data: Comparison, main: HTMLEl
   const asked = words.get("metric") as Metric | null;
   const known = (key: string | null): key is string => data.rows.some((row) => row.key === key);
   const first = data.rows.find((row) => !row.halts) ?? data.rows[0];
-  let shown: Shown = { metric: asked && kMetrics.includes(asked) ? asked : "mean", row: known(words.get("row")) ? words.get("row")! : (first?.key ?? "") };
+  let shown: Shown = { metric: asked && kMetrics.includes(asked) ? asked : "mean",
+    row: known(words.get("row")) ? words.get("row")! : (first?.key ?? "") };
   const kernel = kernelOf(models.flatMap((model) => model.data.vcpus)[0]);
   const views: Both[] = [changes(data, kernel, (next) => {
     shown = { ...shown, ...next };

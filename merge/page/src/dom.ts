@@ -6,7 +6,7 @@ type Attributes = Record<string, string | number | boolean | ((event: Event) => 
 
 // Returns the children that there are, texts with invisible characters written out.
 const shown = (children: Child[]): (Node | string)[] =>
-  children.filter((child): child is Node | string => !!child).map((child) => (typeof child === "string" ? visible(child) : child));
+  children.flatMap((child) => (child ? [typeof child === "string" ? visible(child) : child] : []));
 
 // Returns what makes elements with attributes, listeners and children. `create` makes an empty one.
 function maker<Tags>(create: (tag: string) => Element) {

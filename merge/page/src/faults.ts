@@ -59,7 +59,8 @@ export function faultMap(model: Model, data: Rows): View {
     if (typeof last === "number" && row.address !== last + data.region_bytes) memory.slots.push(null);
     const slot = memory.slots.push(row.address) - 1;
     let bin = 0;
-    memory.spots.push(...readAll(row.cells, (next) => ({ slot, bin: (bin += next()), cause: next(), count: next(), ns: next() })));
+    const spotOf = (next: () => number): Spot => ({ slot, bin: (bin += next()), cause: next(), count: next(), ns: next() });
+    memory.spots.push(...readAll(row.cells, spotOf));
   }
 
   function draw(choice: Choice): void {

@@ -73,7 +73,7 @@ const key = (kind: Kind, text: string): HTMLElement => h("span", { class: `key f
 
 // A picture that is zoomed into the frame that the choice has for it. `after` ends the line above the picture; `under`
 // stands below it.
-function flamePicture(id: string, change: Change, label: string, after: string, under: Node): { element: HTMLElement; show: (root: Frame, choice: Choice) => void } {
+function flamePicture(id: string, change: Change, label: string, after: string, under: Node) {
   const path = h("p", { class: "path" });
   const picture = h("div", { class: "picture" });
   const element = h("div", {}, path, picture);
@@ -96,7 +96,8 @@ function flamePicture(id: string, change: Change, label: string, after: string, 
     const focused = element.contains(document.activeElement);
     replace(path, ...[root, ...way(top)].flatMap((one) => [one !== root && " › ",
       one === top ? h("strong", {}, name(clip(one.name, 40)), ` ${duration(one.total)}${noteOf(one)}`)
-        : h("button", { type: "button", class: "link", click: () => go(one) }, clip(one.name, 40))]), after && h("span", { class: "dim" }, ` — ${after}`));
+        : h("button", { type: "button", class: "link", click: () => go(one) }, clip(one.name, 40))]),
+    after && h("span", { class: "dim" }, ` — ${after}`));
     replace(picture, drawn(root, top, widthOf(picture)), under);
     if (focused) picture.querySelector<SVGGElement>(".frame")?.focus();
   }
@@ -123,7 +124,8 @@ function flamePicture(id: string, change: Change, label: string, after: string, 
 
   function group(one: Frame, root: Frame, top: Frame, left: number, size: number, depth: number): SVGElement {
     const label = `${one.name}: ${duration(one.total)}, ${percent(one.total / Math.max(1, root.total))}${noteOf(one)}`;
-    return s("g", { class: `frame f-${one.kind}`, tabindex: 0, role: "button", "aria-label": label, "data-frame": way(one).map(keyOf).join("\n"), click: () => go(one),
+    return s("g", { class: `frame f-${one.kind}`, tabindex: 0, role: "button", "aria-label": label,
+      "data-frame": way(one).map(keyOf).join("\n"), click: () => go(one),
       keydown: (event) => {
         const { key } = event as KeyboardEvent;
         const to = key === "Enter" || key === " " ? one : key === "Escape" ? top.parent : null;
@@ -172,9 +174,11 @@ export function flame(model: Model, change: Change): View {
   const guest = guestFunctions(model.data, change);
   const element = section("flame", [], picture.element, guest.element);
   const ways = combos.map((indices): [string, Kind][] => {
-    const [stack, reason, device] = (["stack", "reason", "device"] as const).map((of) => values[of][indices[kDimensions.indexOf(of)] ?? 0] ?? "-") as [string, string, string];
-    return [...(stack === "-" ? [] : stack.split(";").map((one): [string, Kind] => [one, "function"])), [reason, "reason"],
-      ...(device === "-" ? [] : [[device, "device"] as [string, Kind]])];
+    const [stack, reason, device] = (["stack", "reason", "device"] as const)
+      .map((of) => values[of][indices[kDimensions.indexOf(of)] ?? 0] ?? "-") as [string, string, string];
+    const named = (texts: string[], kind: Kind): [string, Kind][] => texts.map((text) => [text, kind]);
+    return [...named(stack === "-" ? [] : stack.split(";"), "function"), [reason, "reason"],
+      ...named(device === "-" ? [] : [device], "device")];
   });
 
   function draw(choice: Choice, { counts, totals }: Selection): void {

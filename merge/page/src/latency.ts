@@ -16,8 +16,9 @@ export function latency(model: Model, change: Change): View {
     pointed: (ns) => read(binOf(ns)), clicked: (ns) => choose(binOf(ns)) });
   const overTime = new Chart({ height: kHeight, series: [{ fill: "heat", paths: cells("heat", () => cellsOf(heat!)) }],
     pointed: (time, ns) => read(binOf(ns), model.binAt(time)) });
-  const [left, right] = [h("figure", { class: "half" }, h("figcaption", {}, "Distribution; choose a bar to see only its exits"), bars.element),
-    h("figure", { class: "half" }, h("figcaption", {}, "Latency (log scale) over time"), overTime.element)];
+  const half = (caption: string, { element }: Chart): HTMLElement => h("figure", { class: "half" }, h("figcaption", {}, caption), element);
+  const left = half("Distribution; choose a bar to see only its exits", bars);
+  const right = half("Latency (log scale) over time", overTime);
   const reading = h("p", { class: "reading" }, "Point at a bar or a cell to read it.");
   const ends = sliders("latency", "Only exits from", (bin) => (bin >= kLatencyBins ? "any" : duration(low(bin))), (latency) => change({ latency }));
   const element = section("latency", [], h("div", { class: "beside" }, left, right), reading, ends.element);

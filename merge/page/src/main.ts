@@ -145,9 +145,10 @@ function start(): void {
 
   const { phases: rows, kernel, kernel_stacks, fault_map, host_cpu_roles, host_cpu_time } = data.tables;
   const strips = shares(model, change);
-  const views = [strips, rows && phases(model, change, rows), exitTable(model, change), latency(model, change), flame(model, change),
-    kernel_stacks && kernel?.total_ns && kernelFlame(kernel_stacks.rows, kernel, change), worst(model, change), waits(model),
-    host_cpu_roles && hostCpu(model, host_cpu_roles, host_cpu_time), fault_map && faultMap(model, fault_map)].filter((view): view is View => !!view);
+  const views = [strips, rows && phases(model, change, rows), exitTable(model, change), latency(model, change),
+    flame(model, change), kernel_stacks && kernel?.total_ns && kernelFlame(kernel_stacks.rows, kernel, change),
+    worst(model, change), waits(model), host_cpu_roles && hostCpu(model, host_cpu_roles, host_cpu_time),
+    fault_map && faultMap(model, fault_map)].filter((view): view is View => !!view);
   const top = answer(model);
   const drawing = new Drawing(views, () => {
     const selection = model.select(choice);

@@ -30,7 +30,8 @@ export interface Group extends Row {
 }
 
 // Returns the cost of exits as the report has it: without waits for a CPU and halted time.
-export const cost = (row: Parts & { unended_cost_ns?: number }): number => row.kernel_ns + row.user_ns + row.blocked_ns + (row.unended_cost_ns ?? 0);
+export const cost = (row: Parts & { unended_cost_ns?: number }): number =>
+  row.kernel_ns + row.user_ns + row.blocked_ns + (row.unended_cost_ns ?? 0);
 
 // The exits of the chosen rows in each cell of the heatmap, at all times and latencies, so that it is
 // the same until other rows are chosen.
@@ -169,7 +170,10 @@ export class Model {
     this.each(choice, this.passing(others), (cell) => {
       const key = keys[cell.combo]!;
       let group = groups.get(key);
-      if (!group) groups.set(key, (group = { sums: Object.fromEntries(kSums.map((sum) => [sum, 0])) as Sums, bins: new Float64Array(kLatencyBins) }));
+      if (!group) {
+        group = { sums: Object.fromEntries(kSums.map((sum) => [sum, 0])) as Sums, bins: new Float64Array(kLatencyBins) };
+        groups.set(key, group);
+      }
       for (const sum of kSums) group.sums[sum] += cell[sum];
       group.bins[cell.latency]! += cell.count;
     });
@@ -189,10 +193,11 @@ export class Model {
     }
     const halts = new Map((set?.rows ?? []).map((row) => [row.key, row.halts]));
     return [...groups].map(([key, { sums, bins }]) => {
+      const { count, total_ns } = sums;
       const histogram = filled(bins);
       return { ...sums, key, halts: halts.get(key) ?? false, histogram, approximate: true, combos: true, unended_cost_ns: 0,
-        mean_ns: Math.floor(sums.total_ns / Math.max(1, sums.count)), p50_ns: percentile(histogram, sums.count, 500) ?? 0,
-        p90_ns: percentile(histogram, sums.count, 900), p99_ns: percentile(histogram, sums.count, 990),
+        mean_ns: Math.floor(total_ns / Math.max(1, count)), p50_ns: percentile(histogram, count, 500) ?? 0,
+        p90_ns: percentile(histogram, count, 900), p99_ns: percentile(histogram, count, 990),
         max_ns: middle(histogram.at(-1)?.[0] ?? 0) };
     });
   }

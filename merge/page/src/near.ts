@@ -1,7 +1,7 @@
 // A zoomable timeline of guest, kernel and QEMU on lanes, with the texts of the events in sight.
 import { clip, h, name, replace, s, widthOf } from "./dom";
 import { duration, exact, grouped, moment } from "./text";
-import type { Neighbourhood } from "./types";
+import type { Neighbourhood, WorstExit } from "./types";
 import { moved, zoomByKey, zoomByWheel, zoomed, type Range } from "./zoom";
 
 const kLane = 34;
@@ -16,13 +16,8 @@ function roundStep(least: number): number {
   return [1, 2, 5, 10].map((n) => n * size).find((n) => n >= least) ?? least;
 }
 
-export interface Focus {
-  start: number;
-  length: number;
-}
-
 // `focus` is the exit that is looked at, if one is; times count from its begin, else from the timeline's.
-export function nearView(near: Neighbourhood, focus: Focus | null, leave: () => void): { elements: HTMLElement[]; show: () => void } {
+export function nearView(near: Neighbourhood, focus: Pick<WorstExit, "start" | "total_ns"> | null, leave: () => void) {
   const all: Range = [near.from, near.to];
   const origin = focus?.start ?? near.from;
   let view = all;
@@ -31,8 +26,13 @@ export function nearView(near: Neighbourhood, focus: Focus | null, leave: () => 
     view = at;
     show();
   };
-  const zoom = { zoom: (factor: number, at = 0.5) => look(zoomed(view, factor, at, all, kLeast)), move: (part: number) => look(moved(view, part, all)), all: () => look(all) };
-  const picture = h("div", { class: "near", tabindex: 0, role: "application", "aria-label": `Timeline${focus ? " around the exit" : ""}: plus and minus zoom, arrows move, 0 shows all`,
+  const zoom = {
+    zoom: (factor: number, at = 0.5) => look(zoomed(view, factor, at, all, kLeast)),
+    move: (part: number) => look(moved(view, part, all)),
+    all: () => look(all),
+  };
+  const picture = h("div", { class: "near", tabindex: 0, role: "application",
+    "aria-label": `Timeline${focus ? " around the exit" : ""}: plus and minus zoom, arrows move, 0 shows all`,
     keydown: (event) => {
       if ((event as KeyboardEvent).key === "Escape") leave();
       else if (!zoomByKey(event as KeyboardEvent, zoom)) return;
@@ -41,9 +41,9 @@ export function nearView(near: Neighbourhood, focus: Focus | null, leave: () => 
   zoomByWheel(picture, zoom, (left, width) => (left - labels) / (width - labels));
   const button = (text: string, label: string, act: () => void): HTMLElement => h("button", { type: "button", "aria-label": label, click: act }, text);
   const controls = h("div", { class: "controls noprint" },
-    button("+", "Zoom in", () => zoom.zoom(0.5)), button("−", "Zoom out", () => zoom.zoom(2)), button("◀", "Earlier", () => zoom.move(-0.2)), button("▶", "Later", () => zoom.move(0.2)),
-    button("All", "Show all", zoom.all),
-    focus && button("The exit", "Show the exit only", () => look(zoomed([focus.start, focus.start + focus.length], 1.1, 0.5, all, kLeast))),
+    button("+", "Zoom in", () => zoom.zoom(0.5)), button("−", "Zoom out", () => zoom.zoom(2)),
+    button("◀", "Earlier", () => zoom.move(-0.2)), button("▶", "Later", () => zoom.move(0.2)), button("All", "Show all", zoom.all),
+    focus && button("The exit", "Show the exit only", () => look(zoomed([focus.start, focus.start + focus.total_ns], 1.1, 0.5, all, kLeast))),
     h("span", { class: "dim" }, "Ctrl and wheel zoom; or + − ← → in the picture"));
   const list = h("ol", { class: "events", tabindex: 0, "aria-label": "Events in sight" });
 
@@ -65,7 +65,7 @@ export function nearView(near: Neighbourhood, focus: Focus | null, leave: () => 
       svg.append(s("text", { class: "lane", x: 0, y: i * kLane + 20 }, clip(text, Math.floor((labels - 4) / kLetter)), s("title", {}, text)));
       inside.append(s("rect", { class: "lane", x: labels, y: i * kLane + 2, width: width - labels, height: kLane - 4 }));
     });
-    if (focus) inside.append(s("rect", { class: "focus", x: x(focus.start), width: Math.max(1, x(focus.start + focus.length) - x(focus.start)), height: bottom }));
+    if (focus) inside.append(s("rect", { class: "focus", x: x(focus.start), width: Math.max(1, x(focus.start + focus.total_ns) - x(focus.start)), height: bottom }));
     for (const [lane, begin, end, kind, text] of near.spans) {
       if (end < from || begin > to) continue;
       const left = Math.max(labels - 2, x(begin));
@@ -94,7 +94,7 @@ export function nearView(near: Neighbourhood, focus: Focus | null, leave: () => 
 
   const relative = (at: number): string => `${at < origin ? "−" : "+"}${duration(Math.abs(at - origin))}`;
 
-  const within = (at: number): boolean => focus !== null && at >= focus.start && at <= focus.start + focus.length;
+  const within = (at: number): boolean => focus !== null && at >= focus.start && at <= focus.start + focus.total_ns;
 
   function events(): void {
     // Columns as wide as their longest text: a name is in one piece.

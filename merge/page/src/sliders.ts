@@ -2,19 +2,15 @@
 import { h } from "./dom";
 import type { Range } from "./zoom";
 
-export interface Sliders {
-  element: HTMLElement;
-  show: (all: Range, range: Range | null, more?: string) => void; // `more` is said after the ends
-}
-
 // `say` returns the words for a number at an end of the range.
-export function sliders(id: string, label: string, say: (at: number) => string, choose: (range: Range | null) => void): Sliders {
+export function sliders(id: string, label: string, say: (at: number) => string, choose: (range: Range | null) => void) {
   const ids = [`${id}-from`, `${id}-to`];
   const ends = ids.map((end, i) => h("input", { type: "range", id: end, step: 1, input: () => slid(i) }));
   const words = h("output", { for: ids.join(" ") });
   const element = h("div", { class: "controls noprint" }, h("label", { for: ids[0] }, label), ends[0], h("label", { for: ids[1] }, "to"), ends[1], words,
     h("button", { type: "button", id: `${id}-all`, click: () => choose(null) }, "All"));
 
+  // `more` is said after the ends.
   function show(all: Range, range: Range | null, more = ""): void {
     const texts = (range ?? all).map((at, i) => {
       const [end, text] = [ends[i]!, say(at)];

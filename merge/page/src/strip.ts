@@ -19,7 +19,8 @@ export const kBusy: readonly State[] = ["guest", "kernel", "user", "preempted", 
 export const busyOf = (all: ReturnType<typeof sums>): number => kBusy.reduce((n, state) => n + all[state], 0);
 
 // Returns the time of which shares are: the busy time, or all time where the guest's is not known.
-export const wholeOf = (data: Recording, all: ReturnType<typeof sums>): number => Math.max(1, knowsGuest(data) ? busyOf(all) : all.time);
+export const wholeOf = (data: Recording, all: ReturnType<typeof sums>): number =>
+  Math.max(1, knowsGuest(data) ? busyOf(all) : all.time);
 
 // Sums up the time in each state over the bins `time`. The result's `time` is the sum of all, not seen included.
 export function sums(vcpus: Vcpu[], time: [number, number] | null): Record<State | "not_seen" | "time", number> {
@@ -44,21 +45,14 @@ export function lossMarks(model: Model, x: Scale): { x: number; to: number; elem
     element: h("div", { class: "lost", title: `CPU ${cpu}: ${count === 0 ? "events lost (count unknown)" : `${count} events lost`} in ${exact(to - from)}, from ${moment(from)}` }) }));
 }
 
-// Returns the heights of stacked parts, each of which has its ns by time bin. The highest is the first: it covers all parts.
+// Returns the heights of stacked parts, each of which has its ns by time bin. The highest is first: it covers all parts.
 export function stacked(model: Model, parts: number[][]): number[][] {
   let below = model.edges().fill(0);
   return parts.map((ns) => (below = below.map((height, bin) => height + (ns[bin] ?? 0) / model.length(bin)))).reverse();
 }
 
-interface Strip {
-  element: HTMLElement;
-  chart: Chart;
-  draw: (width: number, busy: boolean, x: Scale) => void;
-  mark: (time: Choice["time"], busy: boolean) => void;
-}
-
 // `axis` adds the time below the strip.
-function strip(model: Model, vcpu: Vcpu, axis: boolean, read?: (text: string) => void): Strip {
+function strip(model: Model, vcpu: Vcpu, axis: boolean, read?: (text: string) => void) {
   const full = h("span", { class: "dim" });
   const labels = h("ul", { class: "labels" });
   // The states that the vCPU was in.
@@ -101,22 +95,19 @@ function strip(model: Model, vcpu: Vcpu, axis: boolean, read?: (text: string) =>
   return { element, chart, draw, mark };
 }
 
-export interface Strips {
-  element: HTMLElement;
-  render: (choice: Choice, busy: boolean) => void;
-  width: () => number; // of a chart that has labels beside it, or below it on a narrow page
-}
-
 // The strips of a recording's vCPUs. The first strips are drawn at once, the others when they come into
-// sight, because a thousand canvases take a gigabyte.
-// `read` takes the text of the bin under the pointer, `brush` the times at the ends of a drag.
-export function stripsOf(model: Model, hear?: { read: (text: string) => void; brush: (from: number, to: number) => void }): Strips {
+// sight, because a thousand canvases take a gigabyte. `read` takes the text of the bin under the pointer,
+// `brush` the times at the ends of a drag.
+export function stripsOf(model: Model, hear?: { read: (text: string) => void; brush: (from: number, to: number) => void }) {
   const { vcpus } = model.data;
   const strips = vcpus.map((vcpu, i) => strip(model, vcpu, i === vcpus.length - 1, hear?.read));
   if (hear) for (const { chart } of strips) chart.brush(hear.brush);
-  const element = h("div", { class: "strips", tabindex: 0, role: "group", "aria-label": "Time of each vCPU" }, ...strips.map((one) => one.element));
+  const element = h("div", { class: "strips", tabindex: 0, role: "group", "aria-label": "Time of each vCPU" },
+    ...strips.map((one) => one.element));
   const unseen = new Map<Element, () => void>();
-  const sight = new IntersectionObserver((entries) => entries.filter((one) => one.isIntersecting).forEach(({ target }) => unseen.get(target)?.()), { rootMargin: "400px" });
+  const sight = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) if (isIntersecting) unseen.get(target)?.();
+  }, { rootMargin: "400px" });
   window.addEventListener("beforeprint", () => { for (const draw of unseen.values()) draw(); });
   const isNew = watch();
   let time: Choice["time"] = null;
@@ -127,6 +118,7 @@ export function stripsOf(model: Model, hear?: { read: (text: string) => void; br
     for (const one of strips) one.mark(time, busy);
   }
 
+  // Returns the width of a chart that has labels beside it, or below it on a narrow page.
   function width(): number {
     const all = widthOf(element);
     return all > 640 ? all - kLabels : all;

@@ -53,7 +53,8 @@ function cellsOf(flat: number[], combo: number, bins: number): Cell[] {
     const bin = Math.floor(place / 32);
     time = Math.min(time + Math.floor(bin / kLatencyBins), bins - 1);
     const [count, total_ns] = [place & 1 ? next() : 1, next()];
-    const [user_ns, preempted_ns, blocked_ns, halted_ns] = [2, 4, 8, 16].map((flag) => (place & flag ? next() : 0)) as [number, number, number, number];
+    const part = (flag: number): number => (place & flag ? next() : 0);
+    const [user_ns, preempted_ns, blocked_ns, halted_ns] = [part(2), part(4), part(8), part(16)];
     const kernel_ns = total_ns - user_ns - preempted_ns - blocked_ns - halted_ns;
     return { time, combo, latency: bin % kLatencyBins, count, total_ns, kernel_ns, user_ns, preempted_ns, blocked_ns, halted_ns };
   });
@@ -69,7 +70,8 @@ function worstOf({ rows }: Rows, texts: string[]): WorstExit[] {
     const [part, who, begin] = [next(), next(), next()];
     return [part === kBlocked ? "blocked" : "preempted", texts[who] ?? "", begin, begin + next()];
   };
-  return rows.map((exit) => ({ ...exit, ...Object.fromEntries(kNamed.map((key) => [key, texts[exit[key]]])), waits: readAll(exit.waits, waitOf) }) as WorstExit);
+  return rows.map((exit) => ({ ...exit, ...Object.fromEntries(kNamed.map((key) => [key, texts[exit[key]]])),
+    waits: readAll(exit.waits, waitOf) }) as WorstExit);
 }
 
 // Adds the threads that ran instead of an exit's thread, and those that woke it, to the lane of other threads.

@@ -41,7 +41,8 @@ export function waits(model: Model): View {
     if (!most?.first && waits.preempted.total_ns === null) return void nothing(element, "Whether a vCPU was preempted or blocked inside its exits was not recorded", "trapline record --sched");
     if (!most?.first) return void nothing(element, `No vCPU was preempted or blocked inside its exits${when}`);
     const { culprit, ns } = most.first;
-    entitle(element, name(clip(culprit, 60)), ` kept ${/vCPU/.test(culprit) ? "other vCPUs" : theVcpus(model.data)} waiting for ${duration(ns)}, ` +
+    const kept = /vCPU/.test(culprit) ? "other vCPUs" : theVcpus(model.data);
+    entitle(element, name(clip(culprit, 60)), ` kept ${kept} waiting for ${duration(ns)}, ` +
       `${percent(ns / Math.max(1, most.sum))} of all ${most.all}${when}`);
     replace(tables, ...parts.map(({ part, head, rows, sum }) => rows.length > 0 && table(part, head, rows, sum, choice)));
   }
@@ -51,7 +52,8 @@ export function waits(model: Model): View {
     table.classList.add("tall");
     const { from, to } = model.scaleOf(choice);
     const { left_out } = waits[part];
-    drawRows(table, [[h("th", { scope: "col" }, swatch(part), head), "node", ({ culprit, vm }) => [name(culprit), culprit === "idle" && h("small", {}, "the CPU had to wake up"), vm !== null && !culprit.includes("VM ") && h("small", {}, "VM ", name(vm))]],
+    drawRows(table, [[h("th", { scope: "col" }, swatch(part), head), "node", ({ culprit, vm }) => [name(culprit),
+      culprit === "idle" && h("small", {}, "the CPU had to wake up"), vm !== null && !culprit.includes("VM ") && h("small", {}, "VM ", name(vm))]],
       ["Time", "time", "ns"], ["Share", "share", ({ ns }) => ns / Math.max(1, sum), `of the time ${part}`], ["Count", "count", "count"],
       ["Longest", "time", "max_ns"], ["When", "node", (row) => strip(part, row, choice), `${moment(from, 3)} to ${moment(to, 3)}`]], rows);
     return h("div", {}, table,

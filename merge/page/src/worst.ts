@@ -26,9 +26,11 @@ export function worst(model: Model, change: Change): View {
   let look = -1;
   // Threads of vCPUs have the names that they have elsewhere; the recording's are "comm-tid".
   const whoIs = (thread: string) => model.data.vcpus.find(({ tid }) => thread.endsWith(`-${tid}`))?.name ?? thread.replace(/-(\d+)$/, " (tid $1)");
-  const functions: Column<WorstExit>[] = worst.some((exit) => exit.function !== "-") ? [["Guest function", "name", "function"]] : [];
-  const columns: Column<WorstExit>[] = [["Began", "moment", "start"], ["Took", "time", "total_ns"], ["Parts", "node", (exit) => partsBar(exit, kParts, kBar)], ["vCPU", "name", "vcpu"], ["Reason", "name", "reason"],
-    ["Detail", "name", "detail"], ["Device", "node", (exit) => name(exit.device, "device")], ...functions, ["Ran instead", "name", (exit) => (exit.preempted_ns > 0 ? culprits(exit, "preempted", exit.start, exit.start + exit.total_ns) || whoIs(exit.preempted_by) : null)]];
+  const functions: Column<WorstExit>[] = [["Guest function", "name", "function"]];
+  const columns: Column<WorstExit>[] = [["Began", "moment", "start"], ["Took", "time", "total_ns"], ["Parts", "node", (exit) => partsBar(exit, kParts, kBar)],
+    ["vCPU", "name", "vcpu"], ["Reason", "name", "reason"], ["Detail", "name", "detail"],
+    ["Device", "node", (exit) => name(exit.device, "device")], ...(worst.some((exit) => exit.function !== "-") ? functions : []),
+    ["Ran instead", "name", (exit) => (exit.preempted_ns > 0 ? culprits(exit, "preempted", exit.start, exit.start + exit.total_ns) || whoIs(exit.preempted_by) : null)]];
   table.classList.add("tall");
   element.append(steps, table, under, more, panel);
 
@@ -80,7 +82,7 @@ export function worst(model: Model, change: Change): View {
     const command = ["trapline", "timeline", ...without(report.slice(1), "--from", "--to"), "--from", momentOption(interval.start_ns, exit.start - context), "--to", momentOption(interval.start_ns, exit.start + exit.total_ns + context)];
     const parts = kParts.filter((p) => exit[`${p}_ns`] > 0).map((p) => `${p === "user" ? "QEMU" : p === "kernel" ? kernelOf(exit) : p} ${duration(exit[`${p}_ns`])}`);
     const events = around(exit);
-    near = events ? nearView(events, { start: exit.start, length: exit.total_ns }, () => change({ worst: null })) : null;
+    near = events ? nearView(events, exit, () => change({ worst: null })) : null;
     replace(panel, h("h3", {}, `${duration(exit.total_ns)} at ${moment(exit.start)}: ${parts.join(", ")}`),
       !near && h("p", { class: "empty" }, "The events around this exit are not on the page: this command prints them."), h("p", { class: "dim" }, h("code", {}, command.map(quoted).join(" "))),
       ...(near?.elements ?? []));

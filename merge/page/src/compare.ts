@@ -2,7 +2,7 @@
 // distributions of the first run of each.
 import { blocks, Chart, drawDistribution, latencyRange } from "./chart";
 import { kStart } from "./choice";
-import { clip, entitle, h, name, nothing, replace, s, section, swatch, widthOf } from "./dom";
+import { clip, dim, entitle, h, name, nothing, replace, s, section, swatch, widthOf } from "./dom";
 import { Drawing, type View } from "./drawing";
 import { header, losses, onWidth, recorded } from "./head";
 import { kernelOf, signOf } from "./known";
@@ -87,7 +87,7 @@ function changes(data: Comparison, kernel: string, choose: (shown: Partial<Shown
     ...data.warnings.map((text: string) => h("p", { class: "alert", role: "note" }, text)),
     h("div", { class: "controls noprint" }, h("label", { for: "metric" }, "Figure"), metrics),
     table,
-    h("p", { class: "dim" }, `${method()} ` +
+    dim(`${method()} ` +
       (data.left_out ? `${grouped(data.left_out)} rows with less time are left out: trapline diff --top 0 prints them. ` : "") + "Choose a row to see its distributions."));
 
   // Says what the figures can prove, and by which test.
@@ -131,8 +131,8 @@ function bothShares(models: Model[], counted: number[], kernel: string): Both {
   const element = section("shares", [`The guest ran ${part[0]} of the vCPUs' time before, ${part[1]} after${counted.some((n) => n > 1) ? ", in the first run of each side" : ""}`],
     ...models.flatMap((model, i) => [h("h3", {}, `${kSides[i]}: `,
       name(model.data.tables.sources?.rows[0]?.path ?? ""), `, ${duration(model.data.duration_ns)}${counted[i]! > 1 ? `, the first of ${grouped(counted[i]!)} runs` : ""}`), strips[i]!.element,
-      model.begin > 0 && h("p", { class: "dim" }, model.before("folded away"))]),
-    h("p", { class: "dim" }, `Order of the states, from the top: ${[...kStates].reverse().map((state) => (state === "kernel" ? kernel : signOf(state))).join(", ")}. Each recording has the whole width.`));
+      model.begin > 0 && dim(model.before("folded away"))]),
+    dim(`Order of the states, from the top: ${[...kStates].reverse().map((state) => (state === "kernel" ? kernel : signOf(state))).join(", ")}. Each recording has the whole width.`));
   return { element, draw: () => { for (const one of strips) one.render(kStart, false); } };
 }
 

@@ -23,6 +23,10 @@ function maker<Tags>(create: (tag: string) => Element) {
 export const h = maker<HTMLElementTagNameMap>((tag) => document.createElement(tag));
 export const s = maker<SVGElementTagNameMap>((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
 
+// Buttons, and paragraphs of less weight.
+export const button = (attributes: Attributes, ...children: Child[]): HTMLButtonElement => h("button", { type: "button", ...attributes }, ...children);
+export const dim = (...children: Child[]): HTMLParagraphElement => h("p", { class: "dim" }, ...children);
+
 // Makes a section with its heading.
 export function section(id: string, title: Child[], ...children: Child[]): HTMLElement {
   return h("section", { id, "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, ...title), ...children);

@@ -1,7 +1,7 @@
 // Page faults: guest memory over time, with the cause as the colour, and what each cause took.
 import { cells, Chart, sinceStart, type Cell } from "./chart";
 import type { Choice } from "./choice";
-import { entitle, h, name, section, swatch, watch, widthOf } from "./dom";
+import { dim, entitle, h, name, section, swatch, watch, widthOf } from "./dom";
 import type { View } from "./drawing";
 import type { Model } from "./model";
 import { drawRows, emptyTable } from "./rows";
@@ -44,8 +44,8 @@ export function faultMap(model: Model, data: Rows): View {
   const element = section("faults", [], ...memories.map(({ vm, chart }) => h("figure", {},
     h("figcaption", {}, h("strong", {}, memories.length > 1 ? name(`VM ${vm}`) : "Guest memory"),
       h("span", { class: "dim" }, ` in regions of ${size(data.region_bytes)}, the lowest address at the bottom; memory without faults is left out`)), chart.element)),
-    reading, table, data.unplaced > 0 && h("p", { class: "dim" }, `${counted(data.unplaced, "fault")} are not in the picture: no event tells their address, or it has other VMs.`),
-    h("p", { class: "dim" }, "The threads that removed or served pages, and the events that would tell more: ", h("code", {}, ["trapline", ...model.data.command, "--faults"].map(quoted).join(" "))));
+    reading, table, data.unplaced > 0 && dim(`${counted(data.unplaced, "fault")} are not in the picture: no event tells their address, or it has other VMs.`),
+    dim("The threads that removed or served pages, and the events that would tell more: ", h("code", {}, ["trapline", ...model.data.command, "--faults"].map(quoted).join(" "))));
 
   function add(row: Fields): void {
     let memory = memories.find(({ vm }) => vm === row.vm);

@@ -2,7 +2,7 @@
 // by guest stack, then reason, then device; the guest functions' own time is by call stack, and the kernel's time in
 // exits by reason, then functions and handlers one in the other.
 import type { Change, Choice } from "./choice";
-import { clip, entitle, h, name, nothing, replace, s, section, watch, widthOf } from "./dom";
+import { button, clip, entitle, h, name, nothing, replace, s, section, watch, widthOf } from "./dom";
 import type { View } from "./drawing";
 import { kernelOf, knowsDurations, kRecord } from "./known";
 import type { Model, Selection } from "./model";
@@ -96,7 +96,7 @@ function flamePicture(id: string, change: Change, label: string, after: string, 
     const focused = element.contains(document.activeElement);
     replace(path, ...[root, ...way(top)].flatMap((one) => [one !== root && " › ",
       one === top ? h("strong", {}, name(clip(one.name, 40)), ` ${duration(one.total)}${noteOf(one)}`)
-        : h("button", { type: "button", class: "link", click: () => go(one) }, clip(one.name, 40))]),
+        : button({ class: "link", click: () => go(one) }, clip(one.name, 40))]),
     after && h("span", { class: "dim" }, ` — ${after}`));
     replace(picture, drawn(root, top, widthOf(picture)), under);
     if (focused) picture.querySelector<SVGGElement>(".frame")?.focus();

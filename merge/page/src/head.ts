@@ -1,7 +1,7 @@
 // The title, and the answer in a sentence with what was lost beside it, for the page's top; what was recorded, and what
 // the page leaves out, for its end.
 import type { Choice } from "./choice";
-import { h, name, replace, section } from "./dom";
+import { button, h, name, replace, section } from "./dom";
 import type { View } from "./drawing";
 import { knowsDurations, knowsGuest, theVcpus } from "./known";
 import type { Model, Selection } from "./model";
@@ -30,21 +30,21 @@ function linked(text: string): (string | HTMLElement)[] {
     if (notes) [notes.open, notes.tabIndex] = [true, -1];
     notes?.focus();
   };
-  return [before!, h("button", { type: "button", class: "link", click }, "see the notes"), after];
+  return [before!, button({ class: "link", click }, "see the notes"), after];
 }
 
 // Makes the button for the theme. The page stores nothing: the theme lasts as long as the page.
 function themeButton(redraw: () => void): HTMLElement {
   const root = document.documentElement;
   const dark = (): boolean => root.dataset.theme === "dark" || (root.dataset.theme === undefined && matchMedia("(prefers-color-scheme: dark)").matches);
-  const label = (): void => { button.textContent = dark() ? "Light" : "Dark"; };
-  const button = h("button", { type: "button", id: "theme", click: () => {
+  const label = (): void => { toggle.textContent = dark() ? "Light" : "Dark"; };
+  const toggle = button({ id: "theme", click: () => {
     root.dataset.theme = dark() ? "light" : "dark";
     label();
     redraw();
   } });
   label();
-  return button;
+  return toggle;
 }
 
 // Calls `changed` whenever the width of the element changes.
@@ -66,7 +66,7 @@ export async function copy(text: string, said: HTMLElement): Promise<void> {
 // Makes the head of the page: the title, and the buttons that concern the whole page.
 export function header(title: (Node | string)[], command: () => string, redraw: () => void, said = status(), ...more: HTMLElement[]): HTMLElement {
   return h("header", {}, h("h1", {}, ...title), h("div", { class: "actions noprint" },
-    h("button", { type: "button", id: "copy", click: () => void copy(command(), said) }, "Copy command"), ...more, themeButton(redraw), said));
+    button({ id: "copy", click: () => void copy(command(), said) }, "Copy command"), ...more, themeButton(redraw), said));
 }
 
 // The report's finding; for a choice, a sentence with the same figures but without a culprit.

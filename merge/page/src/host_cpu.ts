@@ -1,7 +1,7 @@
 // The CPU time of the host that each VM took, by the role of its threads: in all, and over time.
 import { Chart, sinceStart, steps } from "./chart";
 import type { Choice } from "./choice";
-import { h, name, nothing, replace, section, swatch, watch, widthOf } from "./dom";
+import { dim, h, name, nothing, replace, section, swatch, watch, widthOf } from "./dom";
 import type { View } from "./drawing";
 import type { Model } from "./model";
 import { lossMarks, stacked } from "./strip";
@@ -35,7 +35,7 @@ export function hostCpu(model: Model, { rows, sentence }: Rows, times: Rows | un
       ["By thread", "node", (row) => coloured(roles(row), Math.max(1, (row.ns / most) * kWidth))],
       ["", "node", (row) => roles(row).flatMap(([role, colour, ns]) => [swatch(colour), `${role} ${percent(ns / Math.max(1, row.ns))}\u2003`])]], rows),
     ...strips.map(({ row, chart }) => h("figure", {}, h("figcaption", {}, h("strong", {}, name(`VM ${row.vm}`)), h("span", { class: "dim" }, " CPUs over time")), chart.element)),
-    times && times.left_out > 0 && h("p", { class: "dim" }, `${times.left_out} more VMs have no picture.`), strips.length > 0 && reading);
+    times && times.left_out > 0 && dim(`${times.left_out} more VMs have no picture.`), strips.length > 0 && reading);
 
   function draw(choice: Choice): void {
     const x = model.scaleOf(choice);

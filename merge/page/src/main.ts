@@ -1,7 +1,7 @@
 // One page, one choice: every view draws what is chosen, and changes it.
 import { fromFragment, kNothing, toFragment, type Change, type Choice } from "./choice";
 import { startComparison } from "./compare";
-import { changeLook, clip, h, name, replace, section, useGlosses } from "./dom";
+import { button, changeLook, clip, h, name, replace, section, useGlosses } from "./dom";
 import { Drawing, type View } from "./drawing";
 import { faultMap } from "./faults";
 import { flame, kernelFlame } from "./flame";
@@ -14,7 +14,7 @@ import { phases } from "./phases";
 import { shares } from "./shares";
 import { exitTable } from "./table";
 import { kTables, tables } from "./tables";
-import { duration, moment, momentOption, quoted, useUnit, visible, without } from "./text";
+import { duration, moment, momentOption, partOf, quoted, useUnit, visible, without } from "./text";
 import type { Fields, PageData } from "./types";
 import { unpack, unpackComparison, unpackTimeline } from "./unpack";
 import { waits } from "./waits";
@@ -32,7 +32,7 @@ const kKeys: [string, string][] = [["?", "this list"], ["Escape", "close the exi
 
 function help(): HTMLDialogElement {
   const dialog = h("dialog", { id: "keys", "aria-labelledby": "keys-title" }, h("h2", { id: "keys-title" }, "Keys"),
-    h("dl", {}, ...kKeys.flatMap(([key, text]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)])), h("button", { type: "button", click: () => dialog.close() }, "Close"));
+    h("dl", {}, ...kKeys.flatMap(([key, text]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)])), button({ click: () => dialog.close() }, "Close"));
   return dialog;
 }
 
@@ -43,7 +43,7 @@ const kNames: Record<string, string> = { shares: "Time", table: "Exits", latency
 function contents(sections: HTMLElement[]): HTMLElement {
   return h("nav", { class: "contents noprint", "aria-label": "Contents" }, ...sections.map((one) => {
     const text = kNames[one.id] ?? kTables[one.id.replace(/^table-/, "")]?.[0] ?? one.id;
-    return h("button", { type: "button", class: "link", "data-to": one.id, click: () => {
+    return button({ class: "link", "data-to": one.id, click: () => {
       one.scrollIntoView();
       one.tabIndex = -1;
       one.focus({ preventScroll: true });
@@ -115,29 +115,25 @@ function start(): void {
   const said = status();
 
   function words(): string[] {
-    const asked = choice.time ? without(data.command, "--from", "--to") : data.command;
-    const result = ["trapline", ...asked, "--by", choice.by];
-    if (choice.time && data.time_unit === "ns") {
-      const start = data.interval.start_ns;
-      result.push("--from", momentOption(start, model.edge(choice.time[0])), "--to", momentOption(start, model.edge(choice.time[1])));
-    }
+    const all = ["trapline", ...data.command, "--by", choice.by];
+    const times = model.chosen(choice);
+    const result = !times ? all : data.time_unit === "ns" ? partOf(all, data.interval.start_ns, ...times) : without(all, "--from", "--to");
     if (choice.sort !== "share") result.push("--sort", choice.sort);
     return result;
   }
 
   function drawChips(): void {
     const chip = (text: (Node | string)[], without: Partial<Choice>): HTMLElement =>
-      h("span", { class: "chip" }, ...text, h("button", { type: "button", "aria-label": "Take this choice back", click: () => change(without) }, "×"));
+      h("span", { class: "chip" }, ...text, button({ "aria-label": "Take this choice back", click: () => change(without) }, "×"));
     const list: HTMLElement[] = choice.rows.map((row) => chip([`${row.by.replace(/,/g, " / ")}: `, name(clip(row.key, 60), row.by)], { rows: choice.rows.filter((one) => one !== row) }));
-    if (choice.time) {
-      list.push(chip([`${moment(model.edge(choice.time[0]), 3)} to ${moment(model.edge(choice.time[1]), 3)}`], { time: null }));
-    }
+    const times = model.chosen(choice);
+    if (times) list.push(chip([times.map((ns) => moment(ns, 3)).join(" to ")], { time: null }));
     if (choice.latency) {
       const [a, b] = choice.latency;
       const text = b >= kLatencyBins ? `at least ${duration(low(a))}` : a === 0 ? `under ${duration(low(b))}` : `${duration(low(a))} to ${duration(low(b))}`;
       list.push(chip([text], { latency: null }));
     }
-    replace(chips, ...(list.length ? [...list, h("button", { type: "button", id: "clear", click: () => change(kNothing) }, "Clear")]
+    replace(chips, ...(list.length ? [...list, button({ id: "clear", click: () => change(kNothing) }, "Clear")]
       : [h("span", { class: "dim" }, "Everything is shown. Choose rows, an interval or a bar: the tables and charts of exits then show only those.")]));
     replace(command, words().map(quoted).join(" "));
     said.textContent = "";
@@ -163,8 +159,8 @@ function start(): void {
   const sections = [...views.map((view) => view.element), ...tables(data), recorded(data)];
   main.append(
     header([name(title)], () => words().map(quoted).join(" "), drawing.again, said,
-      h("button", { type: "button", id: "copy-link", click: () => { writeAddress(); void copy(location.href, said); } }, "Copy link"),
-      h("button", { type: "button", id: "help", "aria-label": "Keys", click: () => keys.showModal() }, "?")),
+      button({ id: "copy-link", click: () => { writeAddress(); void copy(location.href, said); } }, "Copy link"),
+      button({ id: "help", "aria-label": "Keys", click: () => keys.showModal() }, "?")),
     top.element, h("div", { class: "bar" }, contents(sections), h("div", { class: "chips", role: "group", "aria-label": "What is chosen" }, chips, command)),
     ...sections, keys,
   );

@@ -1,5 +1,5 @@
 // A zoomable timeline of guest, kernel and QEMU on lanes, with the texts of the events in sight.
-import { clip, h, name, replace, s, widthOf } from "./dom";
+import { button, clip, h, name, replace, s, widthOf } from "./dom";
 import { duration, exact, grouped, moment } from "./text";
 import type { Neighbourhood, WorstExit } from "./types";
 import { moved, zoomByKey, zoomByWheel, zoomed, type Range } from "./zoom";
@@ -39,11 +39,11 @@ export function nearView(near: Neighbourhood, focus: Pick<WorstExit, "start" | "
       event.preventDefault();
     } });
   zoomByWheel(picture, zoom, (left, width) => (left - labels) / (width - labels));
-  const button = (text: string, label: string, act: () => void): HTMLElement => h("button", { type: "button", "aria-label": label, click: act }, text);
+  const act = (text: string, label: string, click: () => void): HTMLElement => button({ "aria-label": label, click }, text);
   const controls = h("div", { class: "controls noprint" },
-    button("+", "Zoom in", () => zoom.zoom(0.5)), button("−", "Zoom out", () => zoom.zoom(2)),
-    button("◀", "Earlier", () => zoom.move(-0.2)), button("▶", "Later", () => zoom.move(0.2)), button("All", "Show all", zoom.all),
-    focus && button("The exit", "Show the exit only", () => look(zoomed([focus.start, focus.start + focus.total_ns], 1.1, 0.5, all, kLeast))),
+    act("+", "Zoom in", () => zoom.zoom(0.5)), act("−", "Zoom out", () => zoom.zoom(2)),
+    act("◀", "Earlier", () => zoom.move(-0.2)), act("▶", "Later", () => zoom.move(0.2)), act("All", "Show all", zoom.all),
+    focus && act("The exit", "Show the exit only", () => look(zoomed([focus.start, focus.start + focus.total_ns], 1.1, 0.5, all, kLeast))),
     h("span", { class: "dim" }, "Ctrl and wheel zoom; or + − ← → in the picture"));
   const list = h("ol", { class: "events", tabindex: 0, "aria-label": "Events in sight" });
 

@@ -1,7 +1,7 @@
 // The boot by phases: how long each lasted, and what its time went to. A phase can be chosen as the
 // interval.
 import type { Change, Choice } from "./choice";
-import { clip, h, name, section } from "./dom";
+import { clip, dim, h, name, section } from "./dom";
 import type { View } from "./drawing";
 import type { Model } from "./model";
 import { drawRows, emptyTable, partsBar, type Column } from "./rows";
@@ -20,7 +20,7 @@ export function phases(model: Model, change: Change, { rows, never }: Rows): Vie
   const table = emptyTable("Phases");
   const longest = [...rows].sort((a, b) => b.ns - a.ns)[0];
   const element = section("phases", longest ? ["The longest phase, ", name(clip(longest.name, 50)), `, took ${duration(longest.ns)} of ${duration(model.data.duration_ns)}`] : ["No phase began"],
-    table, h("p", { class: "dim" }, "An exit belongs to the phase in which it began. Choose a phase to see its interval, rounded to time bins, in the other views.",
+    table, dim("An exit belongs to the phase in which it began. Choose a phase to see its interval, rounded to time bins, in the other views.",
       never.length > 0 && ` These did not begin: ${never.join("; ")}.`));
   const draw = (choice: Choice): void => drawRows(table, kColumns, rows, ({ start, ns }, i) => {
     const first = model.binAt(start);

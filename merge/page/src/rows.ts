@@ -1,5 +1,5 @@
 // Tables: a line for each column says its title, how its values are drawn, and which value of a row it has.
-import { h, name, replace, s, type Child } from "./dom";
+import { button, type Child, dim, h, name, replace, s } from "./dom";
 import { signOf } from "./known";
 import { duration, exact, grouped, kUnknown, moment, percent } from "./text";
 import type { Fields } from "./types";
@@ -46,7 +46,7 @@ function drawRow<R>(row: R, at: number, columns: Column<R>[], choosable: Choosab
   const { key, chosen, choose } = choosable;
   // The button holds the name alone, without what stands below it.
   const [shown = "", ...below] = [...heading.childNodes];
-  replace(heading, h("button", { type: "button", "data-row": key, "aria-pressed": String(chosen), click: choose }, h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), shown as Node), ...(below as Node[]));
+  replace(heading, button({ "data-row": key, "aria-pressed": String(chosen), click: choose }, h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), shown as Node), ...(below as Node[]));
   return h("tr", { class: chosen ? "chosen" : "", "data-key": key, click: (event) => { if (!(event.target as Element).closest("button")) choose(); } }, heading, ...cells);
 }
 
@@ -72,7 +72,7 @@ export function rowsTable<R>(label: string, columns: Column<R>[], rows: R[], lef
   const table = emptyTable(label);
   drawRows(table, columns, rows.slice(0, most));
   const left = Math.max(0, rows.length - most) + left_out;
-  return h("div", {}, table, left > 0 && h("p", { class: "dim" }, `${grouped(left)} more rows: ${more || "the command above"} prints them.`));
+  return h("div", {}, table, left > 0 && dim(`${grouped(left)} more rows: ${more || "the command above"} prints them.`));
 }
 
 // Makes a table whose data describes the columns by their titles and units.

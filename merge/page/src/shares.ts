@@ -1,7 +1,7 @@
 // The vCPUs' time, over time: stacked shares that can be brushed to an interval.
 import type { Change, Choice } from "./choice";
 import { blocks, Chart, kEdges } from "./chart";
-import { entitle, h, replace, section } from "./dom";
+import { button, entitle, h, replace, section } from "./dom";
 import type { View } from "./drawing";
 import { kernelOf, kNoExits, knowsDurations, knowsGuest, theVcpus, whose } from "./known";
 import type { Model, Selection } from "./model";
@@ -29,7 +29,7 @@ export function shares(model: Model, change: Change): View & { zoom: Zoom } {
   const all = sums(data.vcpus, null);
   const halts = all.halted + all.paused + all.offline > 0 && busyOf(all) > 0; // or other time that is not busy
   const buttons = [["all-time", "All time"], ["busy-time", "Busy time"]].map(([id, text], i) =>
-    h("button", { type: "button", id, click: () => change({ busy: i === 1 }) }, text));
+    button({ id, click: () => change({ busy: i === 1 }) }, text));
   const strips = stripsOf(model, { read: (text) => { reading.textContent = visible(text); },
     brush: (from, to) => change({ time: [model.binAt(from), model.binAt(to) + 1] }) });
   zoomByWheel(strips.element, zoom, (left) => (left - kEdges[0]) / (strips.width() - kEdges[0] - kEdges[1]));
@@ -70,7 +70,7 @@ export function shares(model: Model, change: Change): View & { zoom: Zoom } {
     const { begin } = model;
     const folded = begin > 0 && view[0] >= begin;
     replace(before, begin > 0 && `${model.before(folded ? "folded away" : "shown")} `,
-      (begin > 0 || chosen) && h("button", { type: "button", class: "link noprint", click: () => change({ view: folded ? [0, bins] : null }) }, folded ? "Show them" : "Show as at first"));
+      (begin > 0 || chosen) && button({ class: "link noprint", click: () => change({ view: folded ? [0, bins] : null }) }, folded ? "Show them" : "Show as at first"));
   }
 
   // Draws the time of the chosen exits, by the bin in which they began. null: hides the chart.

@@ -1,5 +1,5 @@
 // Two sliders that choose a range of whole numbers, with its ends in words. The whole range is no choice.
-import { h } from "./dom";
+import { button, h } from "./dom";
 import type { Range } from "./zoom";
 
 // `say` returns the words for a number at an end of the range.
@@ -8,7 +8,7 @@ export function sliders(id: string, label: string, say: (at: number) => string, 
   const ends = ids.map((end, i) => h("input", { type: "range", id: end, step: 1, input: () => slid(i) }));
   const words = h("output", { for: ids.join(" ") });
   const element = h("div", { class: "controls noprint" }, h("label", { for: ids[0] }, label), ends[0], h("label", { for: ids[1] }, "to"), ends[1], words,
-    h("button", { type: "button", id: `${id}-all`, click: () => choose(null) }, "All"));
+    button({ id: `${id}-all`, click: () => choose(null) }, "All"));
 
   // `more` is said after the ends.
   function show(all: Range, range: Range | null, more = ""): void {

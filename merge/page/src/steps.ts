@@ -1,5 +1,5 @@
 // The steps of one exit in their order, to scale, with their durations and who caused them.
-import { h, name, s, swatch, widthOf } from "./dom";
+import { dim, h, name, s, swatch, widthOf } from "./dom";
 import { kernelOf } from "./known";
 import { duration, exact, moment, percent } from "./text";
 import { kParts, type Neighbourhood, type Part, type WorstExit } from "./types";
@@ -88,7 +88,7 @@ function named(steps: Step[]): Step[] {
 export function stepsPicture(exit: WorstExit, near: Neighbourhood | undefined, inside: HTMLElement): HTMLElement {
   const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, from left to right, to scale; neighbouring steps too narrow for a number of their own share one`);
   if (!near) {
-    return h("figure", { class: "steps" }, caption, h("p", { class: "dim" }, "The order of its parts is not on this page; choose it for the command that prints them."));
+    return h("figure", { class: "steps" }, caption, dim("The order of its parts is not on this page; choose it for the command that prints them."));
   }
   const steps = named(stepsOf(exit, near));
   const told = ({ what, who, ns }: Step): string => `${what}${who ? `: ${who}` : ""} ${duration(ns)}`;

@@ -1,6 +1,6 @@
 // The exits by reason, device, …: sortable, filterable, each row with its parts and distribution.
 import type { Change, Choice } from "./choice";
-import { clip, entitle, h, name, s, section } from "./dom";
+import { button, clip, dim, entitle, h, name, s, section } from "./dom";
 import type { View } from "./drawing";
 import { knowsDurations, knowsGuest, whose } from "./known";
 import { cost, kLatencyBins, type Group, type Model } from "./model";
@@ -37,8 +37,8 @@ export function exitTable(model: Model, change: Change): View {
     ...data.sets.map((set) => h("option", { value: set.by }, set.by.replace(/,/g, ", "))));
   const find = h("input", { type: "search", id: "find", spellcheck: "false", autocomplete: "off", input: () => change({ query: find.value }) });
   const table = emptyTable("Exits");
-  const under = h("p", { class: "dim" });
-  const more = h("button", { type: "button", class: "noprint", click: () => change({ all: true }) });
+  const under = dim();
+  const more = button({ class: "noprint", click: () => change({ all: true }) });
   const element = section("table", [],
     h("div", { class: "controls noprint" }, h("label", { for: "by" }, "Exits by"), by, h("label", { for: "find" }, "that contain"), find),
     table, under, more);
@@ -47,7 +47,7 @@ export function exitTable(model: Model, change: Change): View {
   function heading(id: string, title: string, choice: Choice): HTMLElement {
     const sorted = choice.sort === id;
     return h("th", { scope: "col", class: id === "key" ? "" : "number", "aria-sort": sorted ? (choice.up ? "ascending" : "descending") : undefined },
-      h("button", { type: "button", "data-sort": id, click: () => change(sorted ? { up: !choice.up } : { sort: id, up: id === "key" }) },
+      button({ "data-sort": id, click: () => change(sorted ? { up: !choice.up } : { sort: id, up: id === "key" }) },
         id === "key" ? choice.by.replace(/,/g, " / ") : title, h("span", { class: "sign", "aria-hidden": "true" }, sorted ? (choice.up ? " ▲" : " ▼") : "")),
       id === "share" && h("small", {}, `${data.vcpus.some(({ preempted_ns }) => preempted_ns !== null) ? "without\u00a0CPU\u00a0waits, " : ""}of ${whole}`),
       kWithWaits.has(id) && h("small", {}, "with\u00a0waits"));

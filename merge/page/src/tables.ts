@@ -1,6 +1,6 @@
 // Sections that are tables of the whole recording, whatever is chosen: stalls, the guest's intervals, requests, vhost
 // workers, interrupts, halts, what the kernel did, and tables for which the page has no view of its own.
-import { clip, h, name, nothing, s, section, swatch, type Child } from "./dom";
+import { type Child, clip, dim, h, name, nothing, s, section, swatch } from "./dom";
 import { kNoExits } from "./known";
 import { describedTable, partsBar, rowsTable, type Column } from "./rows";
 import { duration, exact, grouped, percent, quoted } from "./text";
@@ -22,7 +22,7 @@ function stalls({ rows, count, total_ns, min_ns }: Rows): HTMLElement {
     .flatMap(({ cause, culprit, phase, ns }, i) => [i && "; ", cause, culprit && (cause === "preempted" ? " by " : ": "), culprit && name(clip(culprit, 60)), phase ? ` (${phase}) ` : " ", percent(ns / Math.max(1, stall.ns))]);
   return section("stalls", [name(longest.name), ` made no progress for ${duration(longest.ns)}: `, clip(longest.causes[0]?.text ?? "", 100), ` (${percent((longest.causes[0]?.ns ?? 0) / Math.max(1, longest.ns))} of it)`],
     h("p", {}, longest.finding, ...longest.noticed.map(({ what, after_ns, source }: Fields) => ` A guest may notice: ${what} after ${duration(after_ns)} (${source}).`)),
-    h("p", { class: "dim" }, `A stall is an exit, or several with hardly any guest time in between. ${grouped(count)} of them, of ${duration(min_ns)} or longer, took ${duration(total_ns)} together; the ${rows.length} longest are here. trapline stalls prints all, and with --min shorter ones too.`),
+    dim(`A stall is an exit, or several with hardly any guest time in between. ${grouped(count)} of them, of ${duration(min_ns)} or longer, took ${duration(total_ns)} together; the ${rows.length} longest are here. trapline stalls prints all, and with --min shorter ones too.`),
     rowsTable("Stalls", [["Began", "moment", "start"], ["Lasted", "time", "ns"], ["vCPU", "node", (stall) => [name(stall.name), stall.open && " (lasts at the end)"]],
       ["Exits", "count", "exits"], ["Longest exit", "name", "exit"], ["Went to", "node", (stall) => h("td", { class: "wrap" }, ...causes(stall)), "% of the stall"]], rows));
 }
@@ -50,7 +50,7 @@ function guestSpans(data: Recording, spans: Rows): HTMLElement {
   const words = data.command.some((word) => ["--from", "--to", "--phases", "--phase"].includes(word)) ? null
     : ["trapline", "explain", ...data.command.slice(1), "--guest-span", spans.guest_span, "--worst", "10"];
   return section("guest-spans", [`${grouped(spans.count)} intervals of `, name(spans.guest_span), `: half took at most ${duration(spans.p50_ns)}, the longest ${duration(spans.max_ns)}${host}`],
-    ...spans.clocks.map((clock: string) => h("p", { class: "dim" }, "Clock of ", name(clock))),
+    ...spans.clocks.map((clock: string) => dim("Clock of ", name(clock))),
     rowsTable("Guest's intervals", [["Interval", "name", (row) => row.key || "all"], ["Count", "count", "count"], ["Total", "time", "total_ns"], ["p50", "time", "p50_ns"], ["p99", "time", "p99_ns"],
       ["Max", "time", "max_ns"], ["vCPU's time", "node", (row) => partsBar(row, kSpanParts)]], spans.rows, spans.left_out, "trapline report --by guest-span"),
     h("p", {}, ...kSpanParts.filter((part) => spans[`${part}_ns`] > 0).flatMap((part) => [swatch(part), `${part.replace("_", " ")} ${percent(spans[`${part}_ns`] / all)}\u2003`])),
@@ -60,7 +60,7 @@ function guestSpans(data: Recording, spans: Rows): HTMLElement {
     h("h3", {}, worst.length === 1 ? "The longest" : `The ${worst.length} longest`),
     rowsTable("The longest of the guest's intervals", [["vCPU, interval", "node", (row) => [name(tree(row).text), h("small", { title: [row.advice, row.source].filter(Boolean).join(" ") }, row.sentence)]],
       ["Began", "moment", "start"], ["Took", "time", (row) => tree(row).ns], ["vCPU's time", "node", (row) => partsBar(parts(row), kSpanParts)], ["Waited", "node", (row) => h("td", { class: "wrap" }, ...waited(row))]], worst),
-    counts.length > 0 && h("p", { class: "dim" }, `Of the intervals ${counts.join("; ")}.`),
+    counts.length > 0 && dim(`Of the intervals ${counts.join("; ")}.`),
     words && h("p", {}, h("code", {}, words.map(quoted).join(" "))));
 }
 
@@ -117,9 +117,9 @@ function requests({ tables, counters }: Recording): HTMLElement {
   const [irqfd, posted] = ["irqfd", "posted"].map((key) => Math.max(0, ...paths.map((path) => path[key] ?? 0))) as [number, number];
   return section("requests", [`QEMU served ${grouped(first.count)} requests from ${first.key.replace("..", " to ")}; half took at most ${duration(first.p50_ns)}${diskShare(paths)}`],
     stagesTable("Requests", lines, "request", "stage"),
-    h("p", { class: "dim" }, `A stage counts the requests of which it is known. ${grouped(requests_open)} requests never ended; ${grouped(notifies_ambiguous)} notifies and ${grouped(interrupts_ambiguous)} interrupts had more than one candidate: the stages that begin or end with them are not counted.${bios_ambiguous > 0 ? ` ${grouped(bios_ambiguous)} of the host's bios may belong to more than one request, and are assigned to none.` : ""}`),
-    irqfd > 0 && h("p", { class: "dim" }, `${grouped(irqfd)} of a queue's interrupts came through an eventfd (irqfd).`),
-    posted > 0 && h("p", { class: "dim" }, `${grouped(posted)} of a queue's interrupts were posted: their injection is the post.`));
+    dim(`A stage counts the requests of which it is known. ${grouped(requests_open)} requests never ended; ${grouped(notifies_ambiguous)} notifies and ${grouped(interrupts_ambiguous)} interrupts had more than one candidate: the stages that begin or end with them are not counted.${bios_ambiguous > 0 ? ` ${grouped(bios_ambiguous)} of the host's bios may belong to more than one request, and are assigned to none.` : ""}`),
+    irqfd > 0 && dim(`${grouped(irqfd)} of a queue's interrupts came through an eventfd (irqfd).`),
+    posted > 0 && dim(`${grouped(posted)} of a queue's interrupts were posted: their injection is the post.`));
 }
 
 // Returns null if there are none, as on most machines.
@@ -130,7 +130,7 @@ function vhost(rows: Fields[]): HTMLElement | null {
     [["woken_to_run", "woken → runs"], ["ran", "ran, each turn"], ["notify_to_interrupt", "guest's notify → its interrupt raised"], ["raise_to_injection", "raised → injection"]], true);
   return section("vhost", [`vhost workers took ${grouped(sumOf(rows, (row) => row.turns))} turns; `, name(busiest.worker), `, the busiest, ran within ${duration(busiest.woken_to_run.p50_ns)} after half of its wake-ups`],
     stagesTable("vhost workers", lines, "worker", "stage"),
-    ...rows.map((row) => h("p", { class: "dim" }, name(row.worker), `: ${grouped(row.notified)} of ${grouped(row.turns)} turns began with a guest's notify; ${grouped(row.interrupts)} interrupts; ${duration(row.preempted_ns)} preempted.`)));
+    ...rows.map((row) => dim(name(row.worker), `: ${grouped(row.notified)} of ${grouped(row.turns)} turns began with a guest's notify; ${grouped(row.interrupts)} interrupts; ${duration(row.preempted_ns)} preempted.`)));
 }
 
 const kInterrupts = 12;
@@ -143,8 +143,8 @@ function interrupts(irqs: Rows | undefined): HTMLElement {
   const again = irqs!.coalesced;
   return section("interrupts", [`${grouped(sumOf(rows, (row) => row.injected))} interrupts were injected; the most frequent, ${busiest.vector} (${busiest.pin}), half of the time within ${duration(busiest.raise_to_inject.p50_ns)}`],
     stagesTable("Interrupts", lines, "vector and pin", "stage"),
-    rows.length > kInterrupts && h("p", { class: "dim" }, `${rows.length - kInterrupts} more ways of interrupts are in trapline report --irq.`),
-    h("p", { class: "dim" }, `${grouped(again)} interrupt${again === 1 ? " was" : "s were"} raised again while ${again === 1 ? "it was" : "they were"} pending.`));
+    rows.length > kInterrupts && dim(`${rows.length - kInterrupts} more ways of interrupts are in trapline report --irq.`),
+    dim(`${grouped(again)} interrupt${again === 1 ? " was" : "s were"} raised again while ${again === 1 ? "it was" : "they were"} pending.`));
 }
 
 function halts(rows: Fields[]): HTMLElement {

@@ -80,6 +80,10 @@ export function momentOption(start: string, ns: number): string {
   return `${digits.slice(0, -9)}.${digits.slice(-9)}`;
 }
 
+// Returns the words of a command for a part of its recording, whose interval begins at `start`.
+export const partOf = (words: string[], start: string, from: number, to: number): string[] =>
+  [...without(words, "--from", "--to"), "--from", momentOption(start, from), "--to", momentOption(start, to)];
+
 // Returns the words of a command without these options and their values.
 export function without(words: string[], ...options: string[]): string[] {
   return words.filter((word, i) => !options.includes(word) && !options.includes(words[i - 1] ?? ""));

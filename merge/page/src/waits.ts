@@ -1,6 +1,6 @@
 // Shows who kept the vCPUs waiting: preempted and blocked time by culprit, and when.
 import type { Choice } from "./choice";
-import { clip, entitle, h, name, nothing, replace, s, section, swatch } from "./dom";
+import { clip, dim, entitle, h, name, nothing, replace, s, section, swatch } from "./dom";
 import type { View } from "./drawing";
 import { theVcpus } from "./known";
 import type { Model } from "./model";
@@ -57,7 +57,7 @@ export function waits(model: Model): View {
       ["Time", "time", "ns"], ["Share", "share", ({ ns }) => ns / Math.max(1, sum), `of the time ${part}`], ["Count", "count", "count"],
       ["Longest", "time", "max_ns"], ["When", "node", (row) => strip(part, row, choice), `${moment(from, 3)} to ${moment(to, 3)}`]], rows);
     return h("div", {}, table,
-      h("p", { class: "dim" }, [left_out > 0 ? `${grouped(left_out)} more culprits are not on this page: trapline report --waits prints them` : "",
+      dim([left_out > 0 ? `${grouped(left_out)} more culprits are not on this page: trapline report --waits prints them` : "",
         choice.time ? "numbers and longest pieces are known for the whole recording only" : ""].filter(Boolean).join("; ")));
   }
 

@@ -1,6 +1,6 @@
 // The longest exits, and what happened around one: guest, kernel and QEMU on one zoomable timeline.
 import type { Change, Choice } from "./choice";
-import { clip, currentLook, entitle, h, name, nothing, replace, section } from "./dom";
+import { button, clip, currentLook, dim, entitle, h, name, nothing, replace, section } from "./dom";
 import type { View } from "./drawing";
 import { knowsDurations, kernelOf, kRecord } from "./known";
 import { low, type Model } from "./model";
@@ -8,7 +8,7 @@ import { nearView } from "./near";
 import { drawRows, emptyTable, partsBar, type Column } from "./rows";
 import { culprits, stepsPicture } from "./steps";
 import { kBar } from "./table";
-import { duration, moment, momentOption, quoted, without } from "./text";
+import { duration, moment, partOf, quoted } from "./text";
 import { kParts, type Neighbourhood, type WorstExit } from "./types";
 
 const kShown = 20;
@@ -18,8 +18,8 @@ export function worst(model: Model, change: Change): View {
   const element = section("worst", []);
   const steps = h("div");
   const table = emptyTable("Longest exits");
-  const under = h("p", { class: "dim" });
-  const more = h("button", { type: "button", class: "noprint", click: () => change({ all: true }) });
+  const under = dim();
+  const more = button({ class: "noprint", click: () => change({ all: true }) });
   const panel = h("div", { id: "exit", class: "panel", hidden: true });
   let near: ReturnType<typeof nearView> | null = null;
   let opened: number | null = null;
@@ -79,12 +79,12 @@ export function worst(model: Model, change: Change): View {
   function fill(exit: WorstExit): void {
     const context = Math.max(20_000, Math.floor(exit.total_ns / 4));
     const { command: report, interval } = model.data;
-    const command = ["trapline", "timeline", ...without(report.slice(1), "--from", "--to"), "--from", momentOption(interval.start_ns, exit.start - context), "--to", momentOption(interval.start_ns, exit.start + exit.total_ns + context)];
+    const command = ["trapline", "timeline", ...partOf(report.slice(1), interval.start_ns, exit.start - context, exit.start + exit.total_ns + context)];
     const parts = kParts.filter((p) => exit[`${p}_ns`] > 0).map((p) => `${p === "user" ? "QEMU" : p === "kernel" ? kernelOf(exit) : p} ${duration(exit[`${p}_ns`])}`);
     const events = around(exit);
     near = events ? nearView(events, exit, () => change({ worst: null })) : null;
     replace(panel, h("h3", {}, `${duration(exit.total_ns)} at ${moment(exit.start)}: ${parts.join(", ")}`),
-      !near && h("p", { class: "empty" }, "The events around this exit are not on the page: this command prints them."), h("p", { class: "dim" }, h("code", {}, command.map(quoted).join(" "))),
+      !near && h("p", { class: "empty" }, "The events around this exit are not on the page: this command prints them."), dim(h("code", {}, command.map(quoted).join(" "))),
       ...(near?.elements ?? []));
   }
 

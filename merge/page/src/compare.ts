@@ -10,16 +10,18 @@ import { binOf, Model } from "./model";
 import { drawRows, emptyTable, number, type Column } from "./rows";
 import { stripsOf, sums } from "./strip";
 import { duration, exact, grouped, percent, quoted, sig3, useUnit, visible } from "./text";
-import { kMetrics, kStates, type Comparison, type Fields, type Metric, type Report } from "./types";
+import { kStates, type Comparison, type Fields, type Report } from "./types";
 import { unpack } from "./unpack";
 
 const kInterval = 150; // px of an interval's picture
 const kHeight = 190;
 const kSides = ["before", "after"] as const;
-const kNames: Record<Metric, string> = {
+const kNames = {
   rate: "exits a second", mean: "mean", p50: "p50", p99: "p99", share: "share of the vCPUs' time", cost: "time per guest time",
   kernel: "kernel, mean", user: "user (QEMU), mean", preempted: "preempted, mean", blocked: "blocked, mean", halted: "halted, mean",
 };
+type Metric = keyof typeof kNames;
+const kMetrics = Object.keys(kNames) as Metric[];
 
 function value(metric: Fields, side: "before" | "after"): string {
   const n = metric[side];

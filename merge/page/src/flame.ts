@@ -32,20 +32,17 @@ function frame(name: string, kind: Kind, parent: Frame | null): Frame {
   return { name, kind, total: 0, count: 0, note: "", children: new Map(), parent };
 }
 
-// Adds a time to the root and to all frames on the way from it. Returns the last of these frames.
-function grow(root: Frame, frames: [string, Kind][], ns: number, count = 0): Frame {
-  let at = root;
-  for (const one of [null, ...frames]) {
-    if (one) {
-      const [text, kind] = one;
-      const found = at.children.get(`${kind}:${text}`) ?? frame(text, kind, at);
-      at.children.set(`${kind}:${text}`, found);
-      at = found;
-    }
-    at.total += ns;
-    at.count += count;
-  }
-  return at;
+// Adds a time to a frame and to the frames inside it, one in the other. Returns the last of these frames.
+function grow(at: Frame, frames: [string, Kind][], ns: number, count = 0, depth = 0): Frame {
+  at.total += ns;
+  at.count += count;
+  const one = frames[depth];
+  if (!one) return at;
+  const [text, kind] = one;
+  const key = `${kind}:${text}`;
+  const next = at.children.get(key) ?? frame(text, kind, at);
+  at.children.set(key, next);
+  return grow(next, frames, ns, count, depth + 1);
 }
 
 const noteOf = (one: Frame): string => (one.count ? ` in ${counted(one.count, "exit")}` : one.note);

@@ -50,9 +50,9 @@ function drawRow<R>(row: R, at: number, columns: Column<R>[], choosable: Choosab
   return h("tr", { class: chosen ? "chosen" : "", "data-key": key, click: (event) => { if (!(event.target as Element).closest("button")) choose(); } }, heading, ...cells);
 }
 
-// Makes a table that scrolls by itself if it is too wide, without its rows.
-export const emptyTable = (label: string): HTMLElement =>
-  h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${label}, table` }, h("table", {}, h("thead", {}, h("tr")), h("tbody")));
+// Makes a table that scrolls by itself if it is too wide, or with the class "tall" too high, without its rows.
+export const emptyTable = (label: string, more = ""): HTMLElement =>
+  h("div", { class: `scroll${more && ` ${more}`}`, tabindex: 0, role: "region", "aria-label": `${label}, table` }, h("table", {}, h("thead", {}, h("tr")), h("tbody")));
 
 // Draws the rows, and keeps the focus and the place to which the table is scrolled. `none` stands where there are none.
 export function drawRows<R>(table: HTMLElement, columns: Column<R>[], rows: R[], choosable?: (row: R, at: number) => Choosable, none = ""): void {

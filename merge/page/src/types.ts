@@ -59,12 +59,6 @@ export interface Cell extends Parts {
   total_ns: number;
 }
 
-export interface RowSet {
-  by: string;
-  rows: Row[];
-  left_out: number;
-}
-
 // The states that are drawn; a vCPU's time also contains time that was not seen.
 export const kStates = ["guest", "kernel", "user", "preempted", "blocked", "halted", "paused", "offline"] as const;
 export type State = (typeof kStates)[number];
@@ -134,7 +128,7 @@ export interface Recording {
   values: Record<Dimension, string[]>;
   combos: number[][]; // indices into values, in the order of kDimensions
   cells: Cell[];
-  sets: RowSet[];
+  sets: { by: string; rows: Row[]; left_out: number }[];
   waits: Record<"preempted" | "blocked", Rows>; // `time` of a row: pairs of a time bin and ns
   worst: WorstExit[];
   neighbourhoods: Neighbourhood[];
@@ -142,9 +136,6 @@ export interface Recording {
   counters: Record<string, number>;
   tables: Record<string, Rows>; // all others
 }
-
-export const kMetrics = ["rate", "mean", "p50", "p99", "share", "cost", "kernel", "user", "preempted", "blocked", "halted"] as const;
-export type Metric = (typeof kMetrics)[number];
 
 // The changes (docs/formats/diff.md), with the facts of the comparison beside them, and the runs of each side.
 export interface Comparison extends Rows {

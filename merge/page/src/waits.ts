@@ -48,8 +48,7 @@ export function waits(model: Model): View {
   }
 
   function table(part: "preempted" | "blocked", head: string, rows: Fields[], sum: number, choice: Choice): HTMLElement {
-    const table = emptyTable(head);
-    table.classList.add("tall");
+    const table = emptyTable(head, "tall");
     const { from, to } = model.scaleOf(choice);
     const { left_out } = waits[part];
     drawRows(table, [[h("th", { scope: "col" }, swatch(part), head), "node", ({ culprit, vm }) => [name(culprit),

@@ -17,7 +17,7 @@ export function worst(model: Model, change: Change): View {
   const { worst } = model.data;
   const element = section("worst", []);
   const steps = h("div");
-  const table = emptyTable("Longest exits");
+  const table = emptyTable("Longest exits", "tall");
   const under = dim();
   const more = button({ class: "noprint", click: () => change({ all: true }) });
   const panel = h("div", { id: "exit", class: "panel", hidden: true });
@@ -31,7 +31,6 @@ export function worst(model: Model, change: Change): View {
     ["vCPU", "name", "vcpu"], ["Reason", "name", "reason"], ["Detail", "name", "detail"],
     ["Device", "node", (exit) => name(exit.device, "device")], ...(worst.some((exit) => exit.function !== "-") ? functions : []),
     ["Ran instead", "name", (exit) => (exit.preempted_ns > 0 ? culprits(exit, "preempted", exit.start, exit.start + exit.total_ns) || whoIs(exit.preempted_by) : null)]];
-  table.classList.add("tall");
   element.append(steps, table, under, more, panel);
 
   function fits(exit: WorstExit, choice: Choice): boolean {

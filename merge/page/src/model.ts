@@ -68,8 +68,8 @@ function middle(bin: number): number {
 }
 
 const kWorthFolding = 0.03; // of the recording: a shorter time before the VM ran is shown
-const kSums = ["count", "total_ns", "kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "halted_ns"] as const; // of a cell
-type Sums = Record<(typeof kSums)[number], number>;
+const noExits = () => ({ count: 0, total_ns: 0, kernel_ns: 0, user_ns: 0, preempted_ns: 0, blocked_ns: 0, halted_ns: 0 });
+type Sums = ReturnType<typeof noExits>;
 
 export class Model {
   readonly losses: Lost[];
@@ -166,17 +166,24 @@ export class Model {
   // Returns the sums of each row of the shown table, over the cells that pass `others`, the rows chosen in other tables.
   private sumsBy(choice: Choice, others: Filter[]): Map<string, { sums: Sums; bins: Float64Array }> {
     const groups = new Map<string, { sums: Sums; bins: Float64Array }>();
-    const keys = this.keysOf(choice.by);
-    this.each(choice, this.passing(others), (cell) => {
-      const key = keys[cell.combo]!;
-      let group = groups.get(key);
-      if (!group) {
-        group = { sums: Object.fromEntries(kSums.map((sum) => [sum, 0])) as Sums, bins: new Float64Array(kLatencyBins) };
-        groups.set(key, group);
-      }
-      for (const sum of kSums) group.sums[sum] += cell[sum];
-      group.bins[cell.latency]! += cell.count;
+    const of = this.keysOf(choice.by).map((key) => {
+      const group = groups.get(key) ?? { sums: noExits(), bins: new Float64Array(kLatencyBins) };
+      groups.set(key, group);
+      return group;
     });
+    this.each(choice, this.passing(others), (cell) => {
+      const { sums, bins } = of[cell.combo]!;
+      // A loop over the keys takes twice as long, in each frame of brushing.
+      sums.count += cell.count;
+      sums.total_ns += cell.total_ns;
+      sums.kernel_ns += cell.kernel_ns;
+      sums.user_ns += cell.user_ns;
+      sums.preempted_ns += cell.preempted_ns;
+      sums.blocked_ns += cell.blocked_ns;
+      sums.halted_ns += cell.halted_ns;
+      bins[cell.latency]! += cell.count;
+    });
+    for (const [key, { sums }] of groups) if (sums.count === 0) groups.delete(key);
     return groups;
   }
 

@@ -389,6 +389,7 @@ const cases = {
       const third = await open(html, { hash: new URL(page.url()).hash });
       assert.equal(await third.page.locator(".frame").first().getAttribute("aria-label"), await frame());
       await third.close();
+      assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), await frame(), "the focus stays");
       await page.keyboard.press("Escape");
       await page.waitForFunction((was) => document.querySelector(".frame").getAttribute("aria-label") === was, top);
     });
@@ -992,6 +993,7 @@ const cases = {
         const npf = folded.filter(([stack]) => stack.startsWith("npf;")).reduce((n, [, ns]) => n + ns, 0);
         assert.ok(Math.abs(await width("reason:npf") / await width("") - npf / total) < 0.01);
         await page.locator('#kernel-flame [data-frame="reason:npf"]').press("Enter");
+        await settled(page);
         assert.match(await page.locator("#kernel-flame .path").textContent(), /^the kernel in exits › npf/);
         assert.match(await page.locator("#command").textContent(), /--kernel/);
       });

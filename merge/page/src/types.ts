@@ -25,17 +25,11 @@ export interface Rows {
   rows: Fields[];
   left_out: number;
   columns?: { title: string; unit: "text" | "count" | "duration" | "share" }[];
-    [fact: string]: any;
+  [fact: string]: any;
 }
 
 // A part is null if the events do not show it; sums take null as 0.
-export interface Parts {
-  kernel_ns: number;
-  user_ns: number;
-  preempted_ns: number;
-  blocked_ns: number;
-  halted_ns: number;
-}
+export type Parts = Record<`${Part}_ns`, number>;
 
 export interface Row extends Parts {
   key: string;

@@ -30,9 +30,9 @@ export type Change = (change: Partial<Choice>) => void;
 // The parts that Escape and Clear take back.
 export const kNothing: Partial<Choice> = { query: "", rows: [], time: null, latency: null, view: null, zoom: {} };
 
-// A name in the fragment, the texts that it has there, and the part of a choice that they say. Dimensions, bins and
-// exits that this page does not have are left out.
 type Read = (texts: string[], data: Recording) => Partial<Choice>;
+// A name in the fragment, the texts that it has there, and the part of a choice that they say. `read` leaves out
+// dimensions, bins and exits that this page does not have.
 type Word = [name: string, write: (choice: Choice) => (string | false)[], read: Read];
 
 const has = ({ sets }: Recording, dimensions: string | undefined): boolean => sets.some(({ by }) => by === dimensions);
@@ -54,7 +54,8 @@ const kWords: Word[] = [
   }],
   ["find", ({ query }) => [query], ([query = ""]) => ({ query })],
   ["row", ({ rows }) => rows.map(({ by, key }) => `${by}=${key}`), (texts, data) => {
-    const rows = texts.map((text) => text.split(/=(.*)/s)).map(([by = "", key = ""]) => ({ by, key }));
+    const rows = texts.map((text) => [text, text.indexOf("=")] as const)
+      .map(([text, cut]) => ({ by: text.slice(0, cut), key: text.slice(cut + 1) }));
     return { rows: rows.filter(({ by }, i) => has(data, by) && rows.findIndex((one) => one.by === by) === i) };
   }],
   bins("time"), bins("latency"), bins("view"),

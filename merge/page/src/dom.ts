@@ -80,7 +80,7 @@ export function changeLook(): void {
   widths = new WeakMap();
 }
 
-// Returns what tells if the look, or any of the values that it is given, has changed since its last call.
+// Returns a function that tells whether the look, or any of the values given to it, has changed since its last call.
 export function watch(): (...values: unknown[]) => boolean {
   let last: unknown[] = [];
   return (...values) => {

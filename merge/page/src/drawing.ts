@@ -11,7 +11,7 @@ import type { Selection } from "./model";
 const kShare = 4; // ms of a frame
 const kAround = "100px"; // out of sight, but soon in it
 
-// A part of the page, and what draws what is shown: a choice, where there is nothing else to choose.
+// A part of the page with the function that draws it, of a choice and its selection if nothing else is given.
 export interface View<Shown extends unknown[] = [Choice, Selection]> {
   element: HTMLElement;
   draw: (...shown: Shown) => void;

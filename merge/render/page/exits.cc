@@ -76,18 +76,35 @@ std::vector<Cells::Cell> Cells::sorted() const {
 
 namespace {
 
-constexpr std::string_view kNames[] = {"reason", "detail", "device", "qemu-event", "stack", "vcpu"};
+// Returns the first word of a dimension in the key of a combination.
+std::size_t word_of(Dimension dimension) {
+  const auto at = std::ranges::find(kDimensions, dimension);
+  const bool after_detail = std::find(kDimensions.begin(), at, Dimension::kDetail) != at;
+  return static_cast<std::size_t>(at - kDimensions.begin()) + (after_detail ? 1 : 0);
+}
+
+// Returns the key in the dimensions `by`, from the words of a combination in kDimensions.
+GroupKey part_of(const GroupKey& combo, const std::vector<Dimension>& by,
+                 const GuestStacks& stacks) {
+  GroupKey key;
+  std::size_t at = 0;
+  for (const Dimension dimension : by) {
+    const bool function = dimension == Dimension::kFunction;
+    const std::size_t word = word_of(function ? Dimension::kStack : dimension);
+    key.words[at++] =
+        function ? stacks.innermost(static_cast<StackId>(combo.words[word])) : combo.words[word];
+    if (dimension == Dimension::kDetail) key.words[at++] = combo.words[word + 1];
+  }
+  return key;
+}
 
 using Combo = std::vector<std::size_t>;  // for each dimension, the number of its text; for halts 1
 
 Combo combo_of(const GroupKey& key, const Naming& names, std::vector<NumberedTexts>& texts) {
   Combo combo;
-  std::size_t word = 0;
   for (std::size_t i = 0; i < kDimensions.size(); ++i) {
     const std::vector<Dimension> one = {kDimensions[i]};
-    GroupKey part;
-    part.words[0] = key.words[word++];
-    if (one[0] == Dimension::kDetail) part.words[1] = key.words[word++];
+    const GroupKey part = part_of(key, one, names.pipeline.stacks());
     combo.push_back(texts[i].number(ExitKeys(one).text(part, names)));
   }
   combo.push_back(key.halted ? 1 : 0);
@@ -158,8 +175,9 @@ std::vector<trapline::Table> Exits::cell_tables(const Naming& names) const {
   TableOf<Combo> table({.key = "combos", .packed = true}, std::move(combos),
                        [](const Combo&) { return std::string(); });
   for (std::size_t i = 0; i < dimensions; ++i) {
-    table.facts.push_back({"values." + std::string(kNames[i]), texts[i].all()});
-    table.add({std::string(kNames[i])}, [i](const Combo& combo) { return combo[i]; });
+    const std::string name(name_of(kDimensions[i]));
+    table.facts.push_back({"values." + name, texts[i].all()});
+    table.add({name}, [i](const Combo& combo) { return combo[i]; });
   }
   table.add({"halt"}, [dimensions](const Combo& combo) { return combo[dimensions]; });
   return {std::move(table), std::move(numbers)};
@@ -169,28 +187,6 @@ namespace {
 
 constexpr std::string_view kTables[] = {"reason",     "reason,device", "detail", "device",
                                         "qemu-event", "function",      "vcpu"};
-
-// Returns the key in the dimensions `by`, from the words of a combination in kDimensions.
-GroupKey part_of(const GroupKey& combo, const std::vector<Dimension>& by,
-                 const GuestStacks& stacks) {
-  enum : std::size_t { kReason, kDetail, kDetailKind, kDevice, kVmmEvent, kStack, kVcpu };
-  const auto word_of = [&](Dimension dimension) -> std::uint64_t {
-    if (dimension == Dimension::kReason) return combo.words[kReason];
-    if (dimension == Dimension::kDetail) return combo.words[kDetail];
-    if (dimension == Dimension::kDevice) return combo.words[kDevice];
-    if (dimension == Dimension::kVmmEvent) return combo.words[kVmmEvent];
-    if (dimension == Dimension::kFunction)
-      return stacks.innermost(static_cast<StackId>(combo.words[kStack]));
-    return dimension == Dimension::kVcpu ? combo.words[kVcpu] : 0;
-  };
-  GroupKey key;
-  std::size_t at = 0;
-  for (const Dimension dimension : by) {
-    key.words[at++] = word_of(dimension);
-    if (dimension == Dimension::kDetail) key.words[at++] = combo.words[kDetailKind];
-  }
-  return key;
-}
 
 }  // namespace
 

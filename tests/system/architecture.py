@@ -186,8 +186,9 @@ def check_pipelines():
                 fail(f"{path}:{number}: makes a Pipeline: let Pass (merge/pass/pass.h) read the recording")
 
 
-# Threads reads the scheduler's events for all: others take its ThreadChanges. Sources make the events.
-READ_THE_SCHEDULER = ("merge/source/", "merge/model/", "merge/analyze/threads.")
+# Threads reads the scheduler's events for all: others take its ThreadChanges. Sources make the events, and
+# ThreadLives puts into them which of the threads with one id they are about.
+READ_THE_SCHEDULER = ("merge/source/", "merge/model/", "merge/analyze/threads.", "merge/analyze/thread_lives.")
 
 
 def check_scheduler():

@@ -13,6 +13,12 @@ import type { Recording } from "./types";
 // The sentences that the report's text begins with. A label like "LOST:" marks a sentence on what is missing.
 const sentences = ({ above }: Recording): [label: string, text: string][] => above.flatMap((label, i): [string, string][] => (i % 2 ? [] : [[label, above[i + 1] ?? ""]]));
 const kMissing = /^[A-Z ]+:$/;
+const kUserEnds: Record<string, string> = {
+  ioctl: "User time ends at the system call back into KVM",
+  reload: "User time ends at KVM's next event, as sys_enter_ioctl was not recorded",
+  entry: "User time ends at kvm_entry, as no earlier event of KVM was recorded",
+  none: "When user time ends was not recorded",
+};
 
 // Returns the sentences on what is missing. `side`: "before" or "after", in a comparison.
 export function losses(data: Recording, side = ""): HTMLElement[] {
@@ -111,5 +117,5 @@ export function recorded(data: Recording, side = ""): HTMLElement {
         ["Offset", "node", ({ offset_ns }) => `${offset_ns} ns`], ["Error at most", "node", ({ error_ns }) => (error_ns === null ? h("strong", {}, "not known") : error_ns === "0" ? "0: same clock" : `± ${exact(Number(error_ns))}`)],
         ["Events", "count", "events"], ["Lost", "count", "lost"]], sources.rows),
       notes.length > 0 && list(notes), h("h3", {}, "What this page does not hold"), h("div", { id: side ? `left-out-${side}` : "left-out" }, list([...data.left_out,
-        `User time ends at: ${data.user_end === "none" ? "not recorded" : data.user_end}. Time bins are ${duration(data.time.bin_ns)} long; figures of a chosen interval count the exits that began in its bins.`]))));
+        `${kUserEnds[data.user_end] ?? kUnknown}. Time bins are ${duration(data.time.bin_ns)} long; figures of a chosen interval count the exits that began in its bins.`]))));
 }

@@ -73,24 +73,28 @@ function named(steps: Step[]): Step[] {
     if (last && step.ns < least && last[0]!.ns < least) last.push(step);
     else together.push([step]);
   }
-  return together.map((of): Step => {
-    if (of.length === 1) return of[0]!;
-    const sums = new Map<string, number>();
-    for (const { what, who, ns } of of) {
-      const name = who ? `${what}: ${who}` : what;
-      sums.set(name, (sums.get(name) ?? 0) + ns);
-    }
-    return { kind: "other", what: `${of.length} steps${sums.size < of.length ? ", added up by kind" : ""}: ${[...sums].map(([what, ns]) => `${duration(ns)} ${what}`).join(", ")}; together`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of };
-  });
+  return together.map((of): Step => of.length === 1 ? of[0]!
+    : { kind: "other", what: `${of.length} steps: ${added(of).join(", ")}; together`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of });
+}
+
+// Returns the sums of steps of one kind and culprit, the largest first.
+function added(steps: Step[]): string[] {
+  const sums = new Map<string, number>();
+  for (const { what, who, ns } of steps) {
+    const name = who ? `${what}: ${who}` : what;
+    sums.set(name, (sums.get(name) ?? 0) + ns);
+  }
+  return [...sums].sort((a, b) => b[1] - a[1]).map(([what, ns]) => `${duration(ns)} ${what}`);
 }
 
 // `inside`: the element whose width the picture has.
 export function stepsPicture(exit: WorstExit, near: Neighbourhood | undefined, inside: HTMLElement): HTMLElement {
-  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, from left to right, to scale; neighbouring steps too narrow for a number of their own share one`);
+  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, from left to right, to scale; the ${kNamed} longest have numbers of their own, neighbours among the others share one`);
   if (!near) {
     return h("figure", { class: "steps" }, caption, dim("The order of its parts is not on this page; choose it for the command that prints them."));
   }
-  const steps = named(stepsOf(exit, near));
+  const all = stepsOf(exit, near);
+  const steps = named(all);
   const told = ({ what, who, ns }: Step): string => `${what}${who ? `: ${who}` : ""} ${duration(ns)}`;
   const width = widthOf(inside);
   const svg = s("svg", { width, height: kHeight + (steps.some(({ of }) => of) ? kBracket : 0), role: "img", "aria-label": steps.map(told).join(", then ") });
@@ -107,7 +111,7 @@ export function stepsPicture(exit: WorstExit, near: Neighbourhood | undefined, i
         s("text", { class: "on-other", x: Math.max(4, Math.min(width - 8, (first + left) / 2)), y: kHeight + 14, "text-anchor": "middle" }, String(i + 1)));
     } else if (left - first > kDigits) svg.append(s("text", { class: `on-${step.kind}`, x: (first + left) / 2, y: 17, "text-anchor": "middle" }, String(i + 1)));
   });
-  return h("figure", { class: "steps" }, caption, svg, h("ol", {}, ...steps.map((step) =>
+  return h("figure", { class: "steps" }, caption, svg, all.length > steps.length && h("p", {}, `In all: ${added(all).join(", ")}`), h("ol", {}, ...steps.map((step) =>
     h("li", { title: exact(step.ns) }, ...[...new Set((step.of ?? [step]).map(({ kind }) => kind))].map(swatch), step.what, step.who && ": ", step.who && name(step.who),
       h("strong", { class: "number" }, ` ${duration(step.ns)}`), h("span", { class: "dim" }, ` ${percent(step.ns / Math.max(1, exit.total_ns))}`)))));
 }

@@ -42,7 +42,12 @@ export function waits(model: Model): View {
     if (!most?.first) return void nothing(element, `No vCPU was preempted or blocked inside its exits${when}`);
     const { culprit, ns } = most.first;
     const kept = /vCPU/.test(culprit) ? "other vCPUs" : theVcpus(model.data);
-    entitle(element, name(clip(culprit, 60)), ` kept ${kept} waiting for ${duration(ns)}, ` +
+    // Of two that differ by less than a tenth, none is singled out.
+    const other = most.rows[most.rows.indexOf(most.first) + 1];
+    if (other && other.ns > 0.9 * ns && !/^(idle$|unknown)/.test(other.culprit))
+      entitle(element, name(clip(culprit, 60)), " and ", name(clip(other.culprit, 60)), ` kept ${kept} waiting for ${duration(ns)} and ${duration(other.ns)}, ` +
+        `${percent((ns + other.ns) / Math.max(1, most.sum))} of all ${most.all}${when}`);
+    else entitle(element, name(clip(culprit, 60)), ` kept ${kept} waiting for ${duration(ns)}, ` +
       `${percent(ns / Math.max(1, most.sum))} of all ${most.all}${when}`);
     replace(tables, ...parts.map(({ part, head, rows, sum }) => rows.length > 0 && table(part, head, rows, sum, choice)));
   }

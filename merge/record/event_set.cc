@@ -152,11 +152,13 @@ Result<void> enable_events(const Instance& instance, const std::vector<EventName
                            const EventChoice& choice) {
   const FtraceControl& control = instance.control();
   for (const EventName& event : events) {
+    // Does without tracefs_event_enable(), which takes names as case-insensitive patterns and lists
+    // all systems for each.
+    const std::string folder = fmt::format("events/{}/{}", event.system, event.name);
     if (event.name == events::sys_enter_ioctl.name && !chose_ioctl(choice)) {
-      auto set = control.filter(event.system, event.name, ioctl_filter(choice));
-      if (!set) return set;
+      if (auto set = control.set(folder + "/filter", ioctl_filter(choice)); !set) return set;
     }
-    if (auto set = control.enable(event.system, event.name); !set) return set;
+    if (auto set = control.set(folder + "/enable", "1"); !set) return set;
   }
   return {};
 }

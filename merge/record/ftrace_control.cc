@@ -29,15 +29,6 @@ auto result_of(const auto& call) {
     return call();
   });
 }
-// Returns 0 or the cause of the failure.
-int cause_of(const auto& call) { return result_of(call) == 0 ? 0 : last_cause(); }
-// Does the same for a call that returns how much of the text it wrote.
-int cause_of_write(const std::string& text, const auto& call) {
-  const int size = result_of(call);
-  if (size < 0) return last_cause();
-  return static_cast<std::size_t>(size) == text.size() ? 0 : EIO;
-}
-
 // Returns the text that call() allocates; nullopt, with errno: there is none.
 std::optional<std::string> allocated(const auto& call) {
   char* text = nullptr;
@@ -119,25 +110,25 @@ std::string FtraceControl::path(std::string_view file) const {
   return fmt::format("{}{}{}", folder_, file.empty() ? "" : "/", file);
 }
 
-Result<void> FtraceControl::done(int cause, const std::string& file,
-                                 const std::string& text) const {
-  if (cause == 0) return {};
+Result<void> FtraceControl::write(int (*call)(tracefs_instance*, const char*, const char*),
+                                  const std::string& file, const std::string& text) const {
+  const int size = result_of([&] { return call(instance_.get(), file.c_str(), text.c_str()); });
+  if (size >= 0 && static_cast<std::size_t>(size) == text.size()) return {};
+  const int cause = size < 0 ? last_cause() : EIO;
   if (cause == ENOENT) return fail("{}: {}", path(file), std::strerror(cause));
-  return fail("{}: '{}' is refused: {}", path(file), text, std::strerror(cause));
+  // The error log is about an earlier filter unless the cause is that this one makes no sense.
+  const bool is_logged = cause == EINVAL && file.ends_with("/filter");
+  const std::string why = is_logged ? last_error(get("error_log").value_or("")) : "";
+  return fail("{}: '{}' is refused: {}{}{}", path(file), text, std::strerror(cause),
+              why.empty() ? "" : ": ", why);
 }
 
 Result<void> FtraceControl::set(const std::string& file, const std::string& text) const {
-  const auto write = [&] {
-    return tracefs_instance_file_write(instance_.get(), file.c_str(), text.c_str());
-  };
-  return done(cause_of_write(text, write), file, text);
+  return write(tracefs_instance_file_write, file, text);
 }
 
 Result<void> FtraceControl::append(const std::string& file, const std::string& text) const {
-  const auto write = [&] {
-    return tracefs_instance_file_append(instance_.get(), file.c_str(), text.c_str());
-  };
-  return done(cause_of_write(text, write), file, text);
+  return write(tracefs_instance_file_append, file, text);
 }
 
 Result<std::string> FtraceControl::get(const std::string& file) const {
@@ -152,58 +143,8 @@ bool FtraceControl::has(const std::string& file) const {
   return tracefs_file_exists(instance_.get(), file.c_str());
 }
 
-Result<void> FtraceControl::switch_tracing(bool on) const {
-  tracefs_instance* const instance = instance_.get();
-  const int cause =
-      cause_of([&] { return on ? tracefs_trace_on(instance) : tracefs_trace_off(instance); });
-  return done(cause, "tracing_on", on ? "1" : "0");
-}
-
 std::string FtraceControl::clock() const {
   return allocated([&] { return tracefs_get_clock(instance_.get()); }).value_or("");
-}
-
-Result<void> FtraceControl::set_buffer_kb(std::size_t kb) const {
-  const int cause =
-      cause_of([&] { return tracefs_instance_set_buffer_size(instance_.get(), kb, -1); });
-  return done(cause, "buffer_size_kb", std::to_string(kb));
-}
-
-std::optional<std::uint64_t> FtraceControl::buffer_kb(unsigned cpu) const {
-  const auto kb = result_of(
-      [&] { return tracefs_instance_get_buffer_size(instance_.get(), static_cast<int>(cpu)); });
-  return kb < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(kb));
-}
-
-Result<void> FtraceControl::follow_forks() const {
-  const int cause =
-      cause_of([&] { return tracefs_option_enable(instance_.get(), TRACEFS_OPTION_EVENT_FORK); });
-  return done(cause, "options/event-fork", "1");
-}
-
-// Writes a file of an event; returns 0 or the cause of the failure.
-int FtraceControl::set_event(const std::string& system, const std::string& event, const char* file,
-                             const std::string& text) const {
-  return cause_of_write(text, [&] {
-    return tracefs_event_file_write(instance_.get(), system.c_str(), event.c_str(), file,
-                                    text.c_str());
-  });
-}
-
-// Does without tracefs_event_enable(), which takes names as case-insensitive patterns and lists all
-// systems for each.
-Result<void> FtraceControl::enable(const std::string& system, const std::string& event) const {
-  const int cause = set_event(system, event, "enable", "1");
-  return done(cause, fmt::format("events/{}/{}/enable", system, event), "1");
-}
-
-Result<void> FtraceControl::filter(const std::string& system, const std::string& event,
-                                   const std::string& text) const {
-  const int cause = set_event(system, event, "filter", text);
-  auto set = done(cause, fmt::format("events/{}/{}/filter", system, event), text);
-  if (cause != EINVAL) return set;  // the error log would be about an earlier filter
-  const std::string why = last_error(get("error_log").value_or(""));
-  return why.empty() ? set : fail("{}: {}", set.error().message, why);
 }
 
 std::vector<std::string> event_systems(const std::string& root) {

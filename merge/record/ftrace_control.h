@@ -36,15 +36,14 @@ class FtraceControl {
   [[nodiscard]] Result<std::string> get(const std::string& file) const;
   [[nodiscard]] bool has(const std::string& file) const;
 
-  [[nodiscard]] Result<void> switch_tracing(bool on) const;
+  [[nodiscard]] Result<void> switch_tracing(bool on) const {
+    return set("tracing_on", on ? "1" : "0");
+  }
   [[nodiscard]] Result<void> switch_off() const;  // stops tracing and copying top-level markers
   [[nodiscard]] std::string clock() const;        // returns the trace clock; empty: not known
-  [[nodiscard]] Result<void> set_buffer_kb(std::size_t kb) const;
-  [[nodiscard]] std::optional<std::uint64_t> buffer_kb(unsigned cpu) const;
-  [[nodiscard]] Result<void> follow_forks() const;  // sets the option event-fork
-  [[nodiscard]] Result<void> enable(const std::string& system, const std::string& event) const;
-  [[nodiscard]] Result<void> filter(const std::string& system, const std::string& event,
-                                    const std::string& text) const;
+  [[nodiscard]] Result<void> set_buffer_kb(std::size_t kb) const {
+    return set("buffer_size_kb", std::to_string(kb));
+  }
 
   [[nodiscard]] std::string path(std::string_view file) const;
 
@@ -54,10 +53,9 @@ class FtraceControl {
   };
   FtraceControl(std::string folder, tracefs_instance* instance)
       : folder_(std::move(folder)), instance_(instance) {}
-  [[nodiscard]] int set_event(const std::string& system, const std::string& event, const char* file,
-                              const std::string& text) const;
-  [[nodiscard]] Result<void> done(int cause, const std::string& file,
-                                  const std::string& text) const;
+  // Calls one of libtracefs' functions that write `text` into a control file.
+  [[nodiscard]] Result<void> write(int (*call)(tracefs_instance*, const char*, const char*),
+                                   const std::string& file, const std::string& text) const;
 
   std::string folder_;
   std::unique_ptr<tracefs_instance, Close> instance_;

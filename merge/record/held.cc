@@ -124,7 +124,10 @@ Result<int> record_held(const RecordOptions& options) {
   std::vector<std::uint64_t> bytes;
   for (const CpuLoss& loss : reader->losses(*instance, stats)) {
     entries += loss.unread;
-    bytes.push_back(instance->control().buffer_kb(loss.cpu).value_or(0) * 1024);
+    const std::string size =
+        instance->control().get(fmt::format("per_cpu/cpu{}/buffer_size_kb", loss.cpu)).value_or("");
+    const auto kb = parse_number(size.substr(0, size.find_first_not_of("0123456789")));
+    bytes.push_back(kb.value_or(0) * 1024);
   }
   if (entries == 0) return fail("{}: holds no events", instance->path(""));
   reader->take_at_most(std::move(bytes));

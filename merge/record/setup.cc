@@ -207,7 +207,7 @@ Result<UniqueFd> open_marker(const Instance& instance, const std::optional<User>
 
 Result<void> follow_process(const Instance& instance, pid_t pid) {
   // Sets the option first, then adds the existing threads, until no new one appears.
-  if (auto set = instance.control().follow_forks(); !set) return set;
+  if (auto set = instance.control().set("options/event-fork", "1"); !set) return set;
   std::set<pid_t> known;
   for (bool more = true; more;) {
     more = false;

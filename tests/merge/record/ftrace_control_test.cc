@@ -80,7 +80,7 @@ TEST_F(FtraceControlTest, FilesAreReadAndWrittenWhole) {
   EXPECT_EQ(control.get("set_event"), "");  // an empty file is no error
   EXPECT_TRUE(control.switch_tracing(false));
   EXPECT_EQ(text("tracing_on")[0], '0');
-  EXPECT_TRUE(control.filter("kvm", "kvm_exit", "a == 1"));
+  EXPECT_TRUE(control.set("events/kvm/kvm_exit/filter", "a == 1"));
   EXPECT_EQ(text("events/kvm/kvm_exit/filter"), "a == 1");
 }
 
@@ -116,10 +116,10 @@ TEST_F(FtraceControlTest, FilterThatIsRefusedSaysWhatTheErrorLogSays) {
        "[ 1.0] event filter parse error: error: Older\n  Command: a\n           ^\n"
        "[ 2.0] event filter parse error: error: Field not found\n  Command: b\n");
   refused = 1, cause = EINVAL;
-  EXPECT_THAT(top().filter("kvm", "kvm_exit", "b").error().message,
+  EXPECT_THAT(top().set("events/kvm/kvm_exit/filter", "b").error().message,
               HasSubstr("is refused: Invalid argument: error: Field not found"));
   refused = 1, cause = EIO;  // nothing that is logged
-  EXPECT_THAT(top().filter("kvm", "kvm_exit", "b").error().message,
+  EXPECT_THAT(top().set("events/kvm/kvm_exit/filter", "b").error().message,
               EndsWith("is refused: Input/output error"));
 }
 
@@ -160,14 +160,15 @@ TEST(FtraceControlOnTracefs, KernelTakesWhatIsSetAndSaysWhyItDoesNot) {
   EXPECT_EQ(made->clock(), "mono");
   EXPECT_THAT(made->set("trace_clock", "sundial").error().message, HasSubstr(strerror(EINVAL)));
   EXPECT_TRUE(made->set_buffer_kb(512));
-  EXPECT_GE(made->buffer_kb(0), 512u);  // the kernel rounds up to whole pages
-  EXPECT_LE(made->buffer_kb(0), 640u);
-  EXPECT_TRUE(made->follow_forks());
+  const int kb = std::stoi(made->get("per_cpu/cpu0/buffer_size_kb").value());
+  EXPECT_GE(kb, 512);  // the kernel rounds up to whole pages
+  EXPECT_LE(kb, 640);
+  EXPECT_TRUE(made->set("options/event-fork", "1"));
   EXPECT_THAT(made->get("options/event-fork").value(), HasSubstr("1"));
-  EXPECT_TRUE(made->enable("sched", "sched_switch"));
+  EXPECT_TRUE(made->set("events/sched/sched_switch/enable", "1"));
   EXPECT_EQ(made->get("set_event"), "sched:sched_switch\n");
-  EXPECT_TRUE(made->filter("sched", "sched_switch", "prev_pid == 1"));
-  EXPECT_THAT(made->filter("sched", "sched_switch", "no_such_field == 1").error().message,
+  EXPECT_TRUE(made->set("events/sched/sched_switch/filter", "prev_pid == 1"));
+  EXPECT_THAT(made->set("events/sched/sched_switch/filter", "no_such_field == 1").error().message,
               HasSubstr("error: Field not found"));
   EXPECT_EQ(FtraceControl::make(*root, name).error(), EEXIST);
   {

@@ -94,8 +94,9 @@ Result<bool> LiveSource::fetch() {
   const auto goes_on = feed_->begin_round();
   if (!goes_on) return tl::unexpected(goes_on.error());
   for (Cpu& cpu : cpus_) cpu.drained = false;
+  record::PageSink* const sink = this;
   const auto drained = record::page_round(
-      *this, ring_.cpus(), buffer_,
+      {&sink, 1}, ring_.cpus(), buffer_,
       [this](unsigned cpu, std::span<std::byte> page) { return feed_->next(cpu, page); });
   if (!drained) return drained;
   std::uint64_t complete = kNoEnd, full_to = kNoEnd;

@@ -13,7 +13,6 @@ namespace trapline::record {
 namespace {
 
 constexpr unsigned kRoundsForAll = 100'000;  // 25 GiB in pages of 4 KiB: more than any buffer has
-constexpr std::size_t kFinderBytes = 4u << 20;  // for pages that wait for those of other CPUs
 // Estimated head of trace.dat: kernel symbols, event formats.
 constexpr std::uint64_t kHeadBytes = 16u << 20;
 
@@ -29,44 +28,17 @@ Result<Flight> Flight::open(const RecordOptions& options) {
   return Flight(options, std::move(*store), std::move(*control));
 }
 
-void Flight::start(const PageReader& reader, std::optional<TriggerMatcher> trigger) {
-  ring_.emplace(RingLimits{.keep_ns = options_->flight->span_ns,
-                           .ring_bytes = std::size_t{options_->flight->ring_mb} << 20,
-                           .cpus = reader.cpus()});
-  if (!trigger) return;
-  finder_.emplace(
-      RingLimits{
-          .ring_bytes = kFinderBytes, .page_size = reader.page_size(), .cpus = reader.cpus()},
-      std::move(*trigger), is_alive,
-      [](unsigned, std::span<const std::byte>) { return Result<void>{}; });
+FlightRing& Flight::start(const PageReader& reader) {
+  return ring_.emplace(RingLimits{.keep_ns = options_->flight->span_ns,
+                                  .ring_bytes = std::size_t{options_->flight->ring_mb} << 20,
+                                  .cpus = reader.cpus()});
 }
 
-std::size_t Flight::room(unsigned cpu) const {
-  return finder_ ? finder_->room(cpu) : PageSink::room(cpu);
-}
-
-void Flight::begin_round() {
-  if (finder_) finder_->begin_round();
-}
-
-Result<void> Flight::page(unsigned cpu, std::span<const std::byte> page) {
-  auto added = ring_->add(cpu, page);
-  return added && finder_ ? finder_->page(cpu, page) : added;
-}
-
-void Flight::drained(unsigned cpu) {
-  if (finder_) finder_->drained(cpu);
-}
-
-Result<void> Flight::end_round() { return finder_ ? finder_->end_round() : Result<void>{}; }
-
-void Flight::look_for_hit() {
-  const SnapshotFacts* found = this->found();
-  if (found == nullptr) return;
-  const bool ended = found->hits != std::exchange(hits_, found->hits);
-  const bool lasts = found->certain != std::exchange(certain_, found->certain);
+void Flight::look_for_hit(const SnapshotFacts& found) {
+  const bool ended = found.hits != std::exchange(hits_, found.hits);
+  const bool lasts = found.certain != std::exchange(certain_, found.certain);
   if ((!ended && !lasts) || due_ != 0) return;
-  const Hit& hit = ended ? found->latest : found->latest_certain;
+  const Hit& hit = ended ? found.latest : found.latest_certain;
   const std::int32_t thread = tid_of(hit.thread);
   const double ms = static_cast<double>(hit.end - hit.start) / 1e6;
   const std::string& text = options_->snapshot->trigger.text;
@@ -83,12 +55,12 @@ std::string Flight::take_due() {
 // Reads until every CPU was found empty twice. After the first time, all events made before this
 // call have been read. The second time shows that no older event is left to read up to the newest
 // time of the first: when that was read, another CPU might still have had one.
-Result<std::uint64_t> Flight::read_all(PageReader& reader) {
+Result<std::uint64_t> Flight::read_all(PageReader& reader, PageSinks sinks) {
   std::uint64_t complete = 0;
   bool drained = false;
   for (unsigned rounds = 0; rounds < kRoundsForAll; ++rounds) {
     const std::uint64_t before = ring_->newest();
-    const auto all = reader.round(*this);
+    const auto all = reader.round(sinks);
     if (!all) return tl::unexpected(all.error());
     complete = before;
     if (*all && drained) break;

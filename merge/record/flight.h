@@ -2,10 +2,10 @@
 // writes a session of it on request.
 //
 //   pages ──> ring ── write() ──> FOLDER/20261121T224510Z
-//        └──> finder: the exits and stalls that --snapshot-on waits for
+//        └──> Snapshot: finds the exits and stalls that --snapshot-on waits for, and keeps nothing
 //
-// A request is `trapline snapshot` (flight_control.h), SIGUSR1, or a hit of the finder. After a hit
-// the snapshot is taken --around later, to include what followed: after the hit's end or, while it
+// A request is `trapline snapshot` (flight_control.h), SIGUSR1, or such a hit. After a hit the
+// snapshot is taken --around later, to include what followed: after the hit's end or, while it
 // lasts, after it became certain.
 //
 // Guarantees: memory is bounded (the ring, and the kernel's buffers). Only snapshots are written to
@@ -35,34 +35,29 @@ struct FlightCut {
   std::uint64_t from = 0, to = 0;
 };
 
-class Flight final : public PageSink {
+class Flight {
  public:
+  // Memory for the pages of a CPU that wait for those of others, while hits are looked for.
+  static constexpr std::size_t kFinderBytes = 4u << 20;
+
   // Opens the folder for snapshots, removes what a killed recorder left unfinished in it, and opens
   // the socket for requests.
   [[nodiscard]] static Result<Flight> open(const RecordOptions& options);
-  // Makes the ring for the pages of `reader` and, with --snapshot-on's `trigger`, the search for
-  // hits. Call it before the first page.
-  void start(const PageReader& reader, std::optional<TriggerMatcher> trigger);
+  // Makes and returns the ring for the pages of `reader`.
+  [[nodiscard]] FlightRing& start(const PageReader& reader);
 
-  [[nodiscard]] std::size_t room(unsigned cpu) const override;
-  void begin_round() override;
-  [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override;
-  void drained(unsigned cpu) override;
-  [[nodiscard]] Result<void> end_round() override;
-
-  // Returns the hits that --snapshot-on has found; nullptr without that option.
-  [[nodiscard]] const SnapshotFacts* found() const { return finder_ ? &finder_->facts() : nullptr; }
-  // Checks for a new hit, which makes a snapshot due. due() returns the time on CLOCK_MONOTONIC at
-  // which to take it; 0: no snapshot is due.
-  void look_for_hit();
+  // Checks for a new hit among those found, which makes a snapshot due. due() returns the time on
+  // CLOCK_MONOTONIC at which to take it; 0: no snapshot is due.
+  void look_for_hit(const SnapshotFacts& found);
   [[nodiscard]] std::uint64_t due() const { return due_; }
   // Returns why a snapshot is due; afterwards it is no longer due.
   [[nodiscard]] std::string take_due();
 
   [[nodiscard]] const FlightControl& control() const { return control_; }
   [[nodiscard]] const Folder& folder() const { return store_.folder(); }
-  // Reads all pages made before this call. Returns a time up to which the ring has every event.
-  [[nodiscard]] Result<std::uint64_t> read_all(PageReader& reader);
+  // Reads all pages made before this call into the sinks, one of which is the ring. Returns a time
+  // up to which the ring has every event.
+  [[nodiscard]] Result<std::uint64_t> read_all(PageReader& reader, PageSinks sinks);
   // Returns an Error if the last snapshot was taken less than --spacing ago.
   [[nodiscard]] Result<void> check_spacing();
   // Returns the time range that the ring holds, up to `complete`, the result of read_all().
@@ -86,8 +81,7 @@ class Flight final : public PageSink {
   FlightStore store_;
   FlightControl control_;
   std::optional<FlightRing> ring_;
-  std::optional<Snapshot> finder_;  // only finds hits for --snapshot-on, and keeps nothing
-  std::uint64_t hits_ = 0, certain_ = 0, due_ = 0;  // found()'s counts at the last look; due()
+  std::uint64_t hits_ = 0, certain_ = 0, due_ = 0;  // counts of hits at the last look; due()
   std::string due_why_;
   std::uint64_t last_ = 0;     // time of the last snapshot
   std::uint64_t refused_ = 0;  // requests refused since then

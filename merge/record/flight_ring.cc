@@ -6,7 +6,7 @@ namespace trapline::record {
 
 // Adds the page. Then drops the CPU's pages that are older than the span and, while the ring holds
 // too many bytes, the oldest page of all CPUs.
-Result<void> FlightRing::add(unsigned cpu, std::span<const std::byte> page) {
+Result<void> FlightRing::page(unsigned cpu, std::span<const std::byte> page) {
   if (auto added = ring_.add(cpu, page); !added) return tl::unexpected(std::move(added).error());
   const auto& pages = ring_.pages(cpu);
   while (!pages.empty() && pages.front().facts.last < span_begin()) drop_front(cpu);

@@ -1,6 +1,6 @@
 // Holds the last seconds of the pages of all CPUs in memory.
 //
-//   page of a CPU ── add() ──> PageRing ── older than the span, or the ring is full: dropped
+//   page of a CPU ── page() ─> PageRing ── older than the span, or the ring is full: dropped
 //                                 └─ write(cpu, from, to) ──> pages with just these events ──> sink
 //
 // Guarantees: at most `ring_bytes` of pages. From begin() on, the events of every CPU are complete,
@@ -18,15 +18,16 @@
 
 #include "backend_ftrace/base/result.h"
 #include "merge/record/page_ring.h"
+#include "merge/record/page_sink.h"
 
 namespace trapline::record {
 
-class FlightRing {
+class FlightRing final : public PageSink {
  public:
   explicit FlightRing(const RingLimits& options) : options_(options), ring_(options.cpus) {}
 
   // Errors (kDamaged): the bytes are not a ring-buffer page.
-  [[nodiscard]] Result<void> add(unsigned cpu, std::span<const std::byte> page);
+  [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override;
 
   // Return the time since when nothing was dropped, and the last stamp; equal while there are no
   // events.

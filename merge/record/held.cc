@@ -71,7 +71,8 @@ Result<int> take(const RecordOptions& options, const Instance& instance, PageRea
   Result<void> ready = reserve(writer->folder());
   if (ready) ready = open_page_files(*writer, instance, options, formats);
   Result<bool> taken = ready ? Result<bool>(false) : tl::unexpected(ready.error());
-  while (taken && !*taken) taken = reader.round(writer->files());
+  PageSink* const files = ready ? &writer->files() : nullptr;
+  while (taken && !*taken) taken = reader.round({&files, 1});
   if (!ready || (!taken && writer->files().written() == 0)) {
     writer->discard();
     return tl::unexpected(taken.error());

@@ -40,24 +40,28 @@ CpuLoss read_loss(unsigned cpu, const std::string& stats) {
           value("entries")};
 }
 
-Result<bool> page_round(PageSink& sink, unsigned cpus, std::span<std::byte> page,
+Result<bool> page_round(PageSinks sinks, unsigned cpus, std::span<std::byte> page,
                         const NextPage& next) {
   bool all_drained = true;
-  sink.begin_round();
+  for (PageSink* sink : sinks) sink->begin_round();
   for (unsigned cpu = 0; cpu < cpus; ++cpu) {
     bool more = true;
-    for (std::size_t room = sink.room(cpu); more && room > 0; --room) {
+    std::size_t room = ~std::size_t{0};
+    for (const PageSink* sink : sinks) room = std::min(room, sink->room(cpu));
+    for (; more && room > 0; --room) {
       const auto got = next(cpu, page);
       if (!got) return got;
       more = *got;
       if (!more) break;
-      if (auto taken = sink.page(cpu, page); !taken)
-        return tl::unexpected(std::move(taken).error());
+      for (PageSink* sink : sinks)
+        if (auto taken = sink->page(cpu, page); !taken) return tl::unexpected(taken.error());
     }
-    if (!more) sink.drained(cpu);
+    for (PageSink* sink : sinks)
+      if (!more) sink->drained(cpu);
     all_drained &= !more;
   }
-  if (auto ended = sink.end_round(); !ended) return tl::unexpected(std::move(ended).error());
+  for (PageSink* sink : sinks)
+    if (auto ended = sink->end_round(); !ended) return tl::unexpected(ended.error());
   return all_drained;
 }
 
@@ -127,18 +131,18 @@ Result<bool> PageReader::read_page(unsigned index, std::span<std::byte> page) {
   return true;
 }
 
-Result<bool> PageReader::round(PageSink& sink) {
-  return page_round(sink, cpus(), page_, [this](unsigned cpu, std::span<std::byte> page) {
+Result<bool> PageReader::round(PageSinks sinks) {
+  return page_round(sinks, cpus(), page_, [this](unsigned cpu, std::span<std::byte> page) {
     return read_page(cpu, page);
   });
 }
 
-Result<bool> PageReader::rounds(PageSink& sink, unsigned most) {
+Result<bool> PageReader::rounds(PageSinks sinks, unsigned most) {
   for (Cpu& cpu : cpus_)
     if (cpu.others) cpu.others->before();
   Result<bool> drained = false;
   for (unsigned round = 0; round < most && drained && !*drained; ++round)
-    drained = this->round(sink);
+    drained = this->round(sinks);
   for (Cpu& cpu : cpus_)
     if (cpu.others) cpu.others->after();
   return drained;

@@ -79,11 +79,11 @@ class PageReader {
   [[nodiscard]] int fd(std::size_t cpu) const { return cpus_[cpu].source.get(); }  // for poll()
   [[nodiscard]] std::uint64_t read() const { return read_; }                       // in bytes
 
-  // Passes one round of pages to the sink, including those still being filled. Returns true if all
+  // Passes one round of pages to the sinks, including those still being filled. Returns true if all
   // CPUs are drained.
-  [[nodiscard]] Result<bool> round(PageSink& sink);
+  [[nodiscard]] Result<bool> round(PageSinks sinks);
   // Repeats rounds until every CPU was drained, at most `most` times.
-  [[nodiscard]] Result<bool> rounds(PageSink& sink, unsigned most);
+  [[nodiscard]] Result<bool> rounds(PageSinks sinks, unsigned most);
 
   // Reads one page, full or still being filled, padded with zeros; false if there is none.
   [[nodiscard]] Result<bool> read_page(unsigned cpu, std::span<std::byte> page);

@@ -27,9 +27,12 @@ class PageSink {
 // Copies a CPU's next page into `page`; returns false if there is none now.
 using NextPage = std::function<Result<bool>(unsigned cpu, std::span<std::byte> page)>;
 
-// Does one round: takes pages of each CPU with `next` and gives them to the sink. Returns whether
+// All of them get each page, in this order.
+using PageSinks = std::span<PageSink* const>;
+
+// Does one round: takes pages of each CPU with `next` and gives them to the sinks. Returns whether
 // every CPU was drained. `page` is the buffer for one page and has its size.
-[[nodiscard]] Result<bool> page_round(PageSink& sink, unsigned cpus, std::span<std::byte> page,
+[[nodiscard]] Result<bool> page_round(PageSinks sinks, unsigned cpus, std::span<std::byte> page,
                                       const NextPage& next);
 
 }  // namespace trapline::record

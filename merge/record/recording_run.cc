@@ -127,22 +127,20 @@ Result<void> RecordingRun::open_reader() {
   auto reader = PageReader::open(*instance_);
   if (!reader) return tl::unexpected(std::move(reader).error());
   reader_.emplace(std::move(*reader));
-  if (flight_) {
-    flight_->start(*reader_, std::move(watch_));
-    sink_ = &*flight_;
-    return {};
-  }
-  reader_->count_other_readers(*instance_);
+  if (flight_)
+    sinks_.push_back(&flight_->start(*reader_));
+  else
+    reader_->count_other_readers(*instance_);
   if (!watch_) return {};
-  const SnapshotOptions& requested = *options_.snapshot;
-  hits_.emplace(RingLimits{requested.around_ns, requested.ring_mb << 20, reader_->page_size(),
-                           reader_->cpus()},
-                std::move(*watch_), is_alive,
+  RingLimits limits{options_.snapshot->around_ns, options_.snapshot->ring_mb << 20,
+                    reader_->page_size(), reader_->cpus()};
+  if (flight_) limits.keep_ns = 0, limits.ring_bytes = Flight::kFinderBytes;
+  hits_.emplace(limits, std::move(*watch_), is_alive,
                 [this](unsigned cpu, std::span<const std::byte> page) {
-                  return writer_->files().page(cpu, page);
+                  return writer_ ? writer_->files().page(cpu, page) : Result<void>{};
                 });
-  hits_->begin_with(*session_.snapshot);
-  sink_ = &*hits_;
+  if (writer_) hits_->begin_with(*session_.snapshot);
+  sinks_.push_back(&*hits_);
   return {};
 }
 
@@ -296,32 +294,33 @@ void RecordingRun::warn(const std::string& sentence) {
 bool RecordingRun::write_sync() {
   const int cpu = ::sched_getcpu();
   if (!sync_.write_series(marker_.get())) return false;
-  if (counts_cycles(options_.clock) || sink_ != nullptr || sync_.brackets().empty()) return true;
+  if (counts_cycles(options_.clock) || !sinks_.empty() || sync_.brackets().empty()) return true;
   stamps_.expect(writer_->files(), sync_.brackets().back().series, cpu, ::sched_getcpu());
   return true;
 }
 
 // Stores what was found in the pages: stamps of sync records, hits.
 void RecordingRun::note_pages() {
-  if (!sink_)
+  if (sinks_.empty())
     for (const SyncStamp& sync : stamps_.find(writer_->files())) sync_.stamp(sync);
-  if (hits_) {
-    for (const SyncStamp& sync : hits_->take_stamps()) sync_.stamp(sync);
-    session_.snapshot = hits_->facts();
-  }
-  const SnapshotFacts* facts = hits_ ? &hits_->facts() : flight_ ? flight_->found() : nullptr;
-  if (facts != nullptr && !facts->cannot_hit.empty() && !std::exchange(warned_, true)) {
+  if (!hits_) return;
+  for (const SyncStamp& sync : hits_->take_stamps()) sync_.stamp(sync);
+  const SnapshotFacts& facts = hits_->facts();
+  if (!facts.cannot_hit.empty() && !std::exchange(warned_, true)) {
     say(fmt::format("warning: --snapshot-on '{}': {}", options_.snapshot->trigger.text,
-                    facts->cannot_hit));
+                    facts.cannot_hit));
   }
-  if (flight_) flight_->look_for_hit();
+  if (flight_)
+    flight_->look_for_hit(facts);
+  else
+    session_.snapshot = facts;
 }
 
 void RecordingRun::take(std::optional<unsigned> cpu) {
   if (!tracing_) return;
   Result<bool> taken = false;
-  if (sink_) {
-    taken = reader_->rounds(*sink_, kRoundsAtOnce);
+  if (!sinks_.empty()) {
+    taken = reader_->rounds(sinks_, kRoundsAtOnce);
     if (taken && flight_) note_pages();
   } else if (cpu) {
     taken = reader_->splice(*cpu, writer_->files(), false);
@@ -344,8 +343,8 @@ void RecordingRun::take_last() {
   // A read that fails with EAGAIN does not prove that nothing is left.
   constexpr unsigned kTries = 3;
   for (unsigned tries = 0; !broken_ && taken && tries < kTries; ++tries) {
-    if (hits_) taken = reader_->rounds(*hits_, ~0u);
-    for (unsigned cpu = 0; !sink_ && taken && cpu < reader_->cpus(); ++cpu) {
+    if (hits_) taken = reader_->rounds(sinks_, ~0u);
+    for (unsigned cpu = 0; !hits_ && taken && cpu < reader_->cpus(); ++cpu) {
       do taken = reader_->splice(cpu, writer_->files(), true);
       while (taken && !*taken);
     }
@@ -446,7 +445,7 @@ void RecordingRun::on_tick() {
     if (ticks_ % kFlightLook == 0) (void)look_at_threads();
     (void)write_sync();
     // With --snapshot-on, a page that fills slowly may contain a hit; otherwise it can wait.
-    if (flight_->found() != nullptr) take({});
+    if (hits_) take({});
     return;
   }
   if (ticks_ % ticks_a_second_ != 0) {
@@ -536,7 +535,7 @@ void RecordingRun::loop() {
     for (unsigned cpu = 0; cpu < reader_->cpus(); ++cpu) {
       if (!is_ready(polled[kPages + cpu])) continue;
       take(cpu);
-      if (sink_) break;  // it takes the pages of all CPUs
+      if (!sinks_.empty()) break;  // it takes the pages of all CPUs
     }
     if (is_ready(polled[kTimer])) on_tick();
     if (is_ready(polled[kRequests])) {
@@ -564,7 +563,7 @@ Result<std::string> RecordingRun::write_snapshot(SessionFlight requested) {
   (void)write_sync();
   (void)look_at_instance();
   (void)look_at_threads();
-  const auto complete = flight_->read_all(*reader_);
+  const auto complete = flight_->read_all(*reader_, sinks_);
   if (!complete) return tl::unexpected(complete.error());
   const FlightCut cut = flight_->cut(*complete);
   SessionJson session = session_;

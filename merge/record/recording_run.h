@@ -96,9 +96,10 @@ class RecordingRun {
   UniqueFd marker_, signals_, timer_, pidfd_;
   std::optional<TriggerMatcher> watch_;  // from --snapshot-on, until a sink takes it
   std::optional<SessionWriter> writer_;
-  std::optional<Snapshot> hits_;  // for --snapshot-on: keeps only the time around hits
   std::optional<Flight> flight_;
-  PageSink* sink_ = nullptr;  // hits_ or flight_; null: the kernel moves pages into the files
+  // For --snapshot-on: keeps only the time around hits. For a flight it keeps nothing.
+  std::optional<Snapshot> hits_;
+  std::vector<PageSink*> sinks_;  // the flight's ring, hits_; none: the kernel moves pages to files
   std::optional<PageReader> reader_;
   std::optional<InstanceWatch> others_;
   std::optional<DiskSync> disk_;  // destroyed before the files that it syncs

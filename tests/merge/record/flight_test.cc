@@ -41,7 +41,7 @@ class FlightRingTest : public ::testing::Test {
   }
   void add_all(FlightRing& ring, std::size_t bound) const {
     for (const auto& [last, cpu, page] : in_order_) {
-      ASSERT_TRUE(ring.add(cpu, *page));
+      ASSERT_TRUE(ring.page(cpu, *page));
       ASSERT_LE(ring.held_bytes(), bound);
     }
   }
@@ -111,7 +111,7 @@ TEST_F(FlightRingTest, KeepsTheKernelsMarkWhereNothingBeforeItWasCut) {
   const auto facts = look_at_page(page);
   mark_missed(page, facts->used, 7);
   const bool has_room = page.size() - facts->used >= kCommitSize;
-  ASSERT_TRUE(ring.add(0, page));
+  ASSERT_TRUE(ring.page(0, page));
   bool marked = false;
   const auto sink = [&](std::span<const std::byte> out) {
     std::vector<Recorded> events;
@@ -131,11 +131,11 @@ TEST_F(FlightRingTest, CountsALossThatOnlyAnEmptyPageTells) {
   FlightRing ring = this->ring(1'000'000'000'000, 64u << 20);
   const Bytes& page = *in_order_.front().page;
   const auto facts = look_at_page(page);
-  ASSERT_TRUE(ring.add(0, page));
+  ASSERT_TRUE(ring.page(0, page));
   Bytes empty(page.begin(), page.begin() + kPageHead);  // its time
   empty.resize(page.size());
   mark_missed(empty, kPageHead, 9);
-  ASSERT_TRUE(ring.add(0, empty));
+  ASSERT_TRUE(ring.page(0, empty));
   const auto lost_until = [&](std::uint64_t to) {
     return ring.pages().write(0, 0, to, 4096, [](auto) { return Result<void>{}; })->lost;
   };
@@ -145,7 +145,7 @@ TEST_F(FlightRingTest, CountsALossThatOnlyAnEmptyPageTells) {
 
 TEST_F(FlightRingTest, RefusesWhatIsNoPage) {
   FlightRing ring = this->ring(1, 1u << 20);
-  EXPECT_FALSE(ring.add(0, Bytes(4096, std::byte{0xff})));
+  EXPECT_FALSE(ring.page(0, Bytes(4096, std::byte{0xff})));
 }
 
 class FlightStoreTest : public ::testing::Test {

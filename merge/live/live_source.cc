@@ -44,9 +44,9 @@ LiveSource::LiveSource(kernel_events::Formats formats, SourceInfo info, Capabili
       feed_(std::move(feed)),
       ring_bytes_(ring_bytes),
       ring_(feed_->layout().cpu_count),
-      cpus_(feed_->layout().cpu_count),
+      drained_(ring_.cpus()),
       buffer_(feed_->layout().page_size) {
-  const std::size_t of_all = std::max<std::size_t>(cpus_.size(), 1) * feed_->layout().page_size;
+  const std::size_t of_all = std::max<std::size_t>(ring_.cpus(), 1) * feed_->layout().page_size;
   pages_ahead_ = std::clamp<std::size_t>(ring_bytes / 4 / of_all, kLeastAhead, kMostAhead);
 }
 
@@ -74,13 +74,12 @@ std::size_t LiveSource::room(unsigned cpu) const {
 Result<void> LiveSource::page(unsigned cpu, std::span<const std::byte> page) {
   const auto facts = ring_.add(cpu, page);
   if (!facts) return fail(ErrorKind::kDamaged, "{}: {}", feed_->name(), facts.error().message);
-  cpus_[cpu].complete = std::max(cpus_[cpu].complete, facts->last);
   return {};
 }
 
 void LiveSource::drained(unsigned cpu) {
-  cpus_[cpu].drained = true;
-  cpus_[cpu].complete = std::max(cpus_[cpu].complete, drained_to_);
+  drained_[cpu] = true;
+  ring_.drained(cpu, drained_to_);
 }
 
 Result<bool> LiveSource::fetch() {
@@ -93,19 +92,17 @@ Result<bool> LiveSource::fetch() {
   drained_to_ = time_before(before, feed_->latency_ns());
   const auto goes_on = feed_->begin_round();
   if (!goes_on) return tl::unexpected(goes_on.error());
-  for (Cpu& cpu : cpus_) cpu.drained = false;
+  drained_.assign(drained_.size(), false);
   record::PageSink* const sink = this;
   const auto drained = record::page_round(
       {&sink, 1}, ring_.cpus(), buffer_,
       [this](unsigned cpu, std::span<std::byte> page) { return feed_->next(cpu, page); });
   if (!drained) return drained;
-  std::uint64_t complete = kNoEnd, full_to = kNoEnd;
-  for (const Cpu& cpu : cpus_) {
-    complete = std::min(complete, cpu.complete);
-    if (!cpu.drained) full_to = std::min(full_to, cpu.complete);
-  }
+  std::uint64_t full_to = kNoEnd;
+  for (unsigned cpu = 0; cpu < ring_.cpus(); ++cpu)
+    if (!drained_[cpu]) full_to = std::min(full_to, ring_.complete(cpu));
   ended_ = !*goes_on && *drained;
-  complete_ = ended_ ? kNoEnd : std::max(complete_, complete);
+  complete_ = ended_ ? kNoEnd : std::max(complete_, ring_.complete());
   // A CPU that has the greatest number of unread pages must be read, whatever the others may still
   // bring.
   if (!*drained && !ring_.has_next(complete_, wants())) complete_ = std::max(complete_, full_to);

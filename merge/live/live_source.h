@@ -65,11 +65,7 @@ class LiveSource final : public kernel_events::KernelEventSource, private record
   std::unique_ptr<PageFeed> feed_;
   std::size_t ring_bytes_, pages_ahead_ = kLeastAhead;  // pages_ahead_: unread pages per CPU
   record::PageRing ring_;
-  struct Cpu {
-    std::uint64_t complete = 0;  // no older event comes
-    bool drained = false;        // in this round
-  };
-  std::vector<Cpu> cpus_;
+  std::vector<bool> drained_;  // in this round, by CPU
   std::vector<std::byte> buffer_;
   std::uint64_t complete_ = 0, drained_to_ = 0, kept_from_ = 0;
   bool ended_ = false;

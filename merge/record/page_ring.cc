@@ -1,6 +1,6 @@
 #include "merge/record/page_ring.h"
 
-#include <algorithm>
+#include <limits>
 
 namespace trapline::record {
 
@@ -20,6 +20,7 @@ Result<PageFacts> PageRing::add(unsigned index, std::span<const std::byte> bytes
                 index);
   }
   Cpu& cpu = cpus_[index];
+  cpu.complete = std::max(cpu.complete, facts->last);
   // --snapshot-on writes a page without data at each end of a window. A loss that such a page marks
   // is marked again on the next page with events, so the page can be skipped.
   if (facts->events == 0 && facts->used <= kPageHead) {
@@ -44,6 +45,12 @@ KeptPage PageRing::take_front(unsigned index) {
   if (cpu.next_page > 0 && --cpu.next_page == 0) cpu.walk = RingPage();
   held_ -= size_of(page);
   return page;
+}
+
+std::uint64_t PageRing::complete() const {
+  std::uint64_t time = std::numeric_limits<std::uint64_t>::max();
+  for (const Cpu& cpu : cpus_) time = std::min(time, cpu.complete);
+  return time;
 }
 
 // With kWalked, a page that is still being walked does not count.

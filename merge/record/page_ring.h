@@ -6,6 +6,7 @@
 // The ring does not limit itself: its owner calls take_front() to remove pages.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -57,6 +58,14 @@ class PageRing {
   // count from which next() has already returned all items.
   enum class Which : std::uint8_t { kAny, kWalked };
   [[nodiscard]] std::optional<unsigned> oldest(Which which) const;
+
+  // Notes that no event of the CPU up to `time` will be added. complete() returns a time up to which
+  // this holds for every CPU; the last stamp of a CPU's pages counts too.
+  void drained(unsigned cpu, std::uint64_t time) {
+    cpus_[cpu].complete = std::max(cpus_[cpu].complete, time);
+  }
+  [[nodiscard]] std::uint64_t complete(unsigned cpu) const { return cpus_[cpu].complete; }
+  [[nodiscard]] std::uint64_t complete() const;
 
   [[nodiscard]] std::size_t held_bytes() const { return held_; }
   // Return the smallest and the largest stamp of all pages that were added.
@@ -112,7 +121,8 @@ class PageRing {
     trace_dat::RingPage walk;   // over the page before next_page
     Item next;
     std::uint64_t seen = 0;  // the last stamp of the pages walked
-    std::int64_t lost = 0;   // loss reported by a page without events
+    std::uint64_t complete = 0;
+    std::int64_t lost = 0;  // loss reported by a page without events
     // The same, as long as no page with events follows; also of pages without any data.
     std::int64_t lost_at_end = 0;
     bool in_heap = false;

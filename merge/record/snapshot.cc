@@ -48,7 +48,6 @@ Snapshot::Snapshot(const RingLimits& options, TriggerMatcher watch, Alive alive,
 Result<void> Snapshot::page(unsigned cpu, std::span<const std::byte> page) {
   const auto facts = ring_.add(cpu, page);
   if (!facts) return tl::unexpected(facts.error());
-  cpus_[cpu].complete = std::max(cpus_[cpu].complete, facts->last);
   if (ring_.held_bytes() > options_.ring_bytes) make_room(options_.ring_bytes);
   return {};
 }
@@ -56,16 +55,6 @@ Result<void> Snapshot::page(unsigned cpu, std::span<const std::byte> page) {
 Result<void> Snapshot::result() const {
   if (broken_) return tl::unexpected(*broken_);
   return {};
-}
-
-void Snapshot::drained(unsigned cpu) {
-  cpus_[cpu].complete = std::max(cpus_[cpu].complete, newest_before_);
-}
-
-std::uint64_t Snapshot::complete_to() const {
-  std::uint64_t time = kForEver;
-  for (const Cpu& cpu : cpus_) time = std::min(time, cpu.complete);
-  return time;
 }
 
 // Passes the events up to `time` to the watch, in order over all CPUs.
@@ -122,7 +111,7 @@ void Snapshot::keep_certain(std::uint64_t complete) {
 }
 
 Result<void> Snapshot::end_round() {
-  const std::uint64_t complete = complete_to();
+  const std::uint64_t complete = ring_.complete();
   watch_to(complete);
   watch_.look_after_open(complete, alive_);
   take_hits();
@@ -171,7 +160,7 @@ void Snapshot::decide(std::uint64_t before) {
   for (unsigned cpu = 0; cpu < cpus_.size(); ++cpu) {
     std::uint64_t settled = ring_.newest();
     if (decided_ != kForEver) {
-      settled = minus(std::min(decided_, cpus_[cpu].complete), 1);
+      settled = minus(std::min(decided_, ring_.complete(cpu)), 1);
       if (const auto& pages = ring_.pages(cpu); !pages.empty())
         settled = std::min(settled, minus(pages.front().facts.first, 1));
     }

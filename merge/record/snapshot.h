@@ -86,7 +86,7 @@ class Snapshot final : public PageSink {
   // Notes the newest stamp: a CPU that is drained in this round has no unread event up to it.
   void begin_round() override { newest_before_ = ring_.newest(); }
   [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override;
-  void drained(unsigned cpu) override;
+  void drained(unsigned cpu) override { ring_.drained(cpu, newest_before_); }
   [[nodiscard]] Result<void> end_round() override;
   // Call it after the last page, or after an error: writes or counts what is in memory.
   [[nodiscard]] Result<void> finish();
@@ -103,15 +103,13 @@ class Snapshot final : public PageSink {
  private:
   static constexpr std::uint64_t kNoWindow = ~std::uint64_t{0};
   struct Cpu {
-    std::uint64_t complete = 0;  // no older event comes any more
-    std::uint64_t missing = 0;   // events left out or lost since the last window
+    std::uint64_t missing = 0;  // events left out or lost since the last window
     bool missing_unknown = false;
     std::uint64_t begun = kNoWindow;  // beginning of the last window whose first page was written
     std::uint64_t ended = kNoWindow;  // beginning of the last window whose last page was written
     std::int64_t fresh = 0;       // the loss before the window, until a page with events repeats it
     std::uint64_t unwritten = 0;  // pages
   };
-  [[nodiscard]] std::uint64_t complete_to() const;
   void watch_to(std::uint64_t time);
   void take_hits();
   void keep_certain(std::uint64_t complete);

@@ -7,12 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <tuple>
 
@@ -219,9 +217,8 @@ std::vector<Finding> check_clocks(const Host& host) {
   const Processor processor = processor_of(host);
   if (processor == Processor::kArm64 || processor == Processor::kOther) return findings;
   const std::string cpuinfo = text_of(host.root + "/proc/cpuinfo");
-  const std::string source(
-      trimmed(text_of(host.root + "/sys/devices/system/clocksource/clocksource0/"
-                                  "current_clocksource")));
+  const std::string clocksource = host.root + "/sys/devices/system/clocksource/clocksource0/";
+  const std::string source = trimmed_text(clocksource + "current_clocksource");
   const bool constant =
       cpu_says(cpuinfo, "flags", "constant_tsc") && cpu_says(cpuinfo, "flags", "nonstop_tsc");
   const bool reads_tsc = source == "tsc" || source == "kvm-clock" || source.starts_with("hyperv");
@@ -230,21 +227,16 @@ std::vector<Finding> check_clocks(const Host& host) {
         {"TSC", Level::kOk, "constant and never stops; the kernel's clock is " + source});
     return findings;
   }
-  Finding tsc{
-      "TSC",
-      Level::kLimited,
+  Finding& tsc = findings.emplace_back(Finding{
+      "TSC", Level::kLimited,
       fmt::format("the kernel's clock is {}; constant_tsc and nonstop_tsc are {}",
                   source.empty() ? "unknown" : source, constant ? "there" : "not both there"),
       "each event's time is read more slowly, and a guest's clock cannot be aligned by the "
       "TSC",
-      "",
-      "dmesg | grep -i tsc shows why the kernel does not trust it"};
-  if (constant && text_of(host.root + "/sys/devices/system/clocksource/clocksource0/"
-                                      "available_clocksource")
-                          .find("tsc") != std::string::npos) {
+      "", "dmesg | grep -i tsc shows why the kernel does not trust it"});
+  if (constant && text_of(clocksource + "available_clocksource").find("tsc") != std::string::npos) {
     tsc.command = "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource";
   }
-  findings.push_back(std::move(tsc));
   return findings;
 }
 
@@ -397,13 +389,12 @@ std::vector<Finding> check_option_events(const Host& host) {
       if (!has_event(host, event))
         lacking += (lacking.empty() ? "" : ", ") + std::string(event.full_name);
     }
-    if (lacking.empty())
-      findings.push_back(
-          {name, Level::kOk, fmt::format("the events of trapline record --{} are there", name)});
-    else
-      findings.push_back({name, Level::kLimited, "this kernel lacks " + lacking,
-                          std::string(cost->recorded.without), "",
-                          "another version or configuration of the kernel may have them"});
+    findings.push_back(
+        lacking.empty() ? Finding{name, Level::kOk,
+                                  fmt::format("the events of trapline record --{} are there", name)}
+                        : Finding{name, Level::kLimited, "this kernel lacks " + lacking,
+                                  std::string(cost->recorded.without), "",
+                                  "another version or configuration of the kernel may have them"});
   }
   return findings;
 }
@@ -480,7 +471,7 @@ bool any_file_says(const std::string& folder, const std::string& file, std::stri
 }
 
 bool is_guest(const Host& host) {
-  const std::string cpuinfo = read_text(host.root + "/proc/cpuinfo").value_or("");
+  const std::string cpuinfo = text_of(host.root + "/proc/cpuinfo");
   const std::string maker = trimmed_text(host.root + "/sys/class/dmi/id/sys_vendor");
   return cpuinfo.find(" hypervisor") != std::string::npos || maker == "QEMU";
 }
@@ -510,11 +501,9 @@ std::string fitting_buffer(std::uint64_t available_kb, std::uint64_t cpus) {
 }  // namespace
 
 std::uint64_t available_memory_kb(const std::string& root) {
-  const std::string text = read_text(root + "/proc/meminfo").value_or("");
-  const std::size_t at = text.find("MemAvailable:");
-  if (at == std::string::npos) return 0;
-  const std::size_t first = text.find_first_of("0123456789", at);
-  return parse_number(text.substr(first, text.find(' ', first) - first)).value_or(0);
+  const std::string text = text_of(root + "/proc/meminfo");
+  const auto available = split(kernel_events::format_line(text, "MemAvailable:"), ' ');
+  return parse_number(available.front()).value_or(0);
 }
 
 Result<void> check_buffer_size(std::uint64_t buffer_kb, std::uint64_t cpus,
@@ -693,8 +682,6 @@ DiskFacts measure_disk(const std::string& folder) {
 
 namespace {
 
-constexpr std::size_t kBlock = 1 << 20;
-
 std::string first_in_path(const std::string& prefix) {
   const char* path = std::getenv("PATH");
   for (const std::string_view folder : split(path == nullptr ? "" : path, ':')) {
@@ -712,18 +699,9 @@ std::string first_in_path(const std::string& prefix) {
 
 // Returns the API version from the functions that the program exports, as plugin/qemu_api.cc does.
 int plugin_api_of(const std::string& program, const std::string& version) {
-  constexpr std::array<std::string_view, 5> kFunctions{
-      "qemu_plugin_scoreboard_new", "qemu_plugin_register_vcpu_tb_exec_cond_cb",
-      "qemu_plugin_mem_get_value", "qemu_plugin_write_register", "qemu_plugin_set_pc"};
-  std::array<bool, kFunctions.size()> has{};
-  std::ifstream file(program, std::ios::binary);
-  std::string block, buffer(kBlock, '\0');
-  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), file.gcount() > 0) {
-    block.append(buffer, 0, static_cast<std::size_t>(file.gcount()));
-    for (std::size_t i = 0; i < has.size(); ++i)
-      has[i] = has[i] || block.find(kFunctions[i]) != std::string::npos;
-    block.erase(0, block.size() - std::min<std::size_t>(block.size(), 64));
-  }
+  const std::vector<bool> has = file_contains(
+      program, {"qemu_plugin_scoreboard_new", "qemu_plugin_register_vcpu_tb_exec_cond_cb",
+                "qemu_plugin_mem_get_value", "qemu_plugin_write_register", "qemu_plugin_set_pc"});
   if (!has[0]) return 0;
   int api = 2;
   while (api < 6 && has[static_cast<std::size_t>(api - 1)]) ++api;

@@ -16,6 +16,7 @@
 #include "merge/record/qemu_command.h"
 #include "merge/record/vm_names.h"
 #include "merge/session/session_folder.h"
+#include "merge/source/kernel_events/event_texts.h"
 
 namespace trapline::record {
 namespace {
@@ -196,15 +197,11 @@ Result<RunningQemu> find_qmp(const std::string& socket, pid_t pid) {
 
 std::optional<User> user_of(pid_t pid) {
   const std::string status = read_text(fmt::format("/proc/{}/status", pid)).value_or("");
-  const auto effective = [&status](std::string_view field) {
-    const auto line = status.find(field);
-    const std::string_view rest =
-        line == status.npos ? "" : std::string_view(status).substr(line + field.size());
-    const auto second = rest.find('\t');
-    const std::string_view number = second == rest.npos ? "" : rest.substr(second + 1);
-    return parse_number(number.substr(0, number.find('\t')));
+  const auto effective = [&status](std::string_view key) {
+    const auto ids = split(kernel_events::format_line(status, key), '\t');
+    return parse_number(ids.size() > 1 ? ids[1] : "");
   };
-  const auto uid = effective("\nUid:\t"), gid = effective("\nGid:\t");
+  const auto uid = effective("Uid:"), gid = effective("Gid:");
   if (!uid || !gid || *uid == 0) return std::nullopt;
   return User{fmt::format("the QEMU of PID {}", pid), static_cast<uid_t>(*uid),
               static_cast<gid_t>(*gid)};

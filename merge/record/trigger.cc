@@ -1,92 +1,57 @@
 #include "merge/record/trigger.h"
 
+#include <algorithm>
+
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
 
 namespace trapline::record {
-namespace {
 
-class Parser {
- public:
-  explicit Parser(std::string_view text) : text_(text) { skip_blanks(); }
-
-  Result<Trigger> parse() {
-    Trigger trigger;
-    trigger.text = text_;
-    trigger.stall = word() == "stall";
-    if (!trigger.stall && word() != "exit") return wrong("'exit' or 'stall' is expected");
-    advance(word().size());
-    if (!trigger.stall && take('(')) {
-      trigger.reason_column = column();
-      const std::string_view rest = text_.substr(at_);
-      const auto end = rest.find(')');
-      if (end == std::string_view::npos) return wrong("a reason and ')' are expected");
-      trigger.reason = trimmed(rest.substr(0, end));
-      if (trigger.reason.empty()) return wrong("a reason is expected");
-      advance(end + 1);
-    }
-    if (!take('>')) return wrong("'>' is expected");
-    if (auto time = parse_limit(trigger); !time) return tl::unexpected(std::move(time).error());
-    return trigger;
+Result<Trigger> parse_trigger(std::string_view text) {
+  constexpr std::string_view kWord =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  std::string_view rest = text;
+  const auto word = [&] { return rest.substr(0, rest.find_first_not_of(kWord)); };
+  // Removes so many characters and the blanks after them.
+  const auto skip = [&](std::size_t characters) {
+    rest.remove_prefix(std::min(rest.find_first_not_of(" \t", characters), rest.size()));
+  };
+  const auto column = [&] { return text.size() - rest.size() + 1; };
+  const auto wrong = [&](std::string_view what) { return trigger_error(text, column(), what); };
+  Trigger trigger;
+  trigger.text = text;
+  skip(0);
+  trigger.stall = word() == "stall";
+  if (!trigger.stall && word() != "exit") return wrong("'exit' or 'stall' is expected");
+  skip(word().size());
+  if (!trigger.stall && rest.starts_with('(')) {
+    skip(1);
+    trigger.reason_column = column();
+    const auto end = rest.find(')');
+    if (end == std::string_view::npos) return wrong("a reason and ')' are expected");
+    trigger.reason = trimmed(rest.substr(0, end));
+    if (trigger.reason.empty()) return wrong("a reason is expected");
+    skip(end + 1);
   }
-
- private:
-  Result<void> parse_limit(Trigger& trigger) {
-    std::string_view rest = text_.substr(at_);
-    rest = rest.substr(0, rest.find_first_not_of("0123456789."));
-    if (rest.empty()) return wrong("a time is expected");
-    const std::size_t digits = rest.size();
-    const std::size_t begin = at_;
-    advance(digits);
-    const std::string_view unit = word();
-    if (unit != "ns" && unit != "us" && unit != "ms" && unit != "s") {
-      return wrong("a unit is expected: ns, us, ms or s");
-    }
-    const auto time =
-        parse_duration(trigger.stall ? "stall >" : "exit >", fmt::format("{}{}", rest, unit));
-    if (!time) {
-      at_ = begin;
-      return wrong("this is not a duration");
-    }
-    trigger.longer_than_ns = *time;
-    advance(unit.size());
-    if (at_ != text_.size()) return wrong("the end is expected");
-    return {};
+  if (!rest.starts_with('>')) return wrong("'>' is expected");
+  skip(1);
+  const std::string_view time = rest,
+                         number = rest.substr(0, rest.find_first_not_of("0123456789."));
+  if (number.empty()) return wrong("a time is expected");
+  skip(number.size());
+  const std::string_view unit = word();
+  if (unit != "ns" && unit != "us" && unit != "ms" && unit != "s")
+    return wrong("a unit is expected: ns, us, ms or s");
+  const auto ns = parse_duration("--snapshot-on", fmt::format("{}{}", number, unit));
+  if (!ns) {
+    rest = time;
+    return wrong("this is not a duration");
   }
-
-  // Returns the letters, digits and _ that come next.
-  [[nodiscard]] std::string_view word() const {
-    std::size_t end = at_;
-    const auto belongs = [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    };
-    while (end < text_.size() && belongs(text_[end])) ++end;
-    return text_.substr(at_, end - at_);
-  }
-  void skip_blanks() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
-  }
-  void advance(std::size_t characters) {
-    at_ += characters;
-    skip_blanks();
-  }
-  bool take(char wanted) {
-    if (at_ >= text_.size() || text_[at_] != wanted) return false;
-    advance(1);
-    return true;
-  }
-  [[nodiscard]] std::size_t column() const { return at_ + 1; }
-  [[nodiscard]] tl::unexpected<Error> wrong(std::string_view what) const {
-    return trigger_error(text_, column(), what);
-  }
-
-  std::string_view text_;
-  std::size_t at_ = 0;
-};
-
-}  // namespace
-
-Result<Trigger> parse_trigger(std::string_view text) { return Parser(text).parse(); }
+  trigger.longer_than_ns = *ns;
+  skip(unit.size());
+  if (!rest.empty()) return wrong("the end is expected");
+  return trigger;
+}
 
 tl::unexpected<Error> trigger_error(std::string_view text, std::size_t column,
                                     std::string_view what) {

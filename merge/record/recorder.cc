@@ -1,7 +1,6 @@
 #include "merge/record/recorder.h"
 
 #include "backend_ftrace/base/text.h"
-#include "merge/record/held.h"
 #include "merge/record/recording_run.h"
 
 namespace trapline::record {
@@ -18,8 +17,6 @@ std::string_view name_of(Functions functions) {
   return kNames[static_cast<std::size_t>(functions)];
 }
 
-Result<int> record(const RecordOptions& options) {
-  return options.from_instance ? record_held(options) : RecordingRun(options).run();
-}
+Result<int> record(const RecordOptions& options) { return RecordingRun(options).run(); }
 
 }  // namespace trapline::record

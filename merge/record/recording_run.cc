@@ -40,25 +40,26 @@ Result<void> RecordingRun::prepare() {
                 options_.clock);
   }
   // Takes over the signals first, so that Ctrl-C leaves nothing behind.
-  auto signals = open_signals(options_.flight ? SIGUSR1 : 0);
-  if (!signals) return tl::unexpected(std::move(signals).error());
-  signals_ = std::move(*signals);
-  if (!options_.flight) {
-    auto target = look_at_target(options_);
-    if (!target) return tl::unexpected(std::move(target).error());
-    target_ = std::move(*target);
+  if (!options_.from_instance) {
+    auto taken = assign(signals_, open_signals(options_.flight ? SIGUSR1 : 0));
+    if (!taken) return taken;
   }
-  auto ready = make_instance(options_);
+  if (!options_.flight) {
+    if (auto looked = assign(target_, look_at_target(options_)); !looked) return looked;
+  }
+  auto ready = options_.from_instance ? attach_instance(options_) : make_instance(options_);
   if (!ready) return tl::unexpected(std::move(ready).error());
   instance_.emplace(std::move(ready->instance));
   events_ = std::move(ready->events);
   if (ready->watch) watch_.emplace(std::move(*ready->watch));
-  session_ = new_session(options_.trapline_version, options_.clock);
+  session_ = new_session(options_.trapline_version,
+                         options_.from_instance ? instance_->control().clock() : options_.clock);
+  session_.instance = instance_->name();
+  session_.start_real_ns = read_clock(ClockId::kReal);
+  if (options_.from_instance) return open_held();
   for (const EventName& event : events_) session_.events.push_back(event.full_name());
   session_.pid = options_.pid;
   session_.buffer_kb = options_.buffer_kb;
-  session_.instance = instance_->name();
-  session_.start_real_ns = read_clock(ClockId::kReal);
   if (options_.flight) {
     auto flight = Flight::open(options_);
     if (!flight) return tl::unexpected(std::move(flight).error());
@@ -69,9 +70,33 @@ Result<void> RecordingRun::prepare() {
     qemu_events_.emplace(RunningQemu{options_.pid, options_.monitor}, options_.qemu_events);
     for (const std::string& warning : qemu_events_->look()) say("warning: " + warning);
   }
-  auto marker = open_marker(*instance_, target_.user);
-  if (!marker) return tl::unexpected(std::move(marker).error());
-  marker_ = std::move(*marker);
+  return assign(marker_, open_marker(*instance_, target_.user));
+}
+
+// Opens the pages of the instance of --from-instance. The Error: there are none, so that no session
+// is made.
+Result<void> RecordingRun::open_held() {
+  const FtraceControl& control = instance_->control();
+  for (const EventName& event : enabled_events(control.get("set_event").value_or("")))
+    session_.events.push_back(event.full_name());
+  // buffer_size_kb contains "X" if the CPUs' buffers have different sizes: 0 is stored then.
+  const std::string kb = control.get("buffer_size_kb").value_or("");
+  session_.buffer_kb = parse_number(trimmed(kb)).value_or(0);
+  session_.end_real_ns = session_.start_real_ns;
+  session_.ended_by = "held";
+  if (auto opened = assign(reader_, PageReader::open(*instance_)); !opened) return opened;
+  std::uint64_t entries = 0;
+  std::vector<std::uint64_t> bytes;
+  for (const CpuLoss& loss : reader_->losses(*instance_, stats_)) {
+    entries += loss.unread;
+    const std::string size =
+        control.get(fmt::format("per_cpu/cpu{}/buffer_size_kb", loss.cpu)).value_or("");
+    const auto of_cpu = parse_number(size.substr(0, size.find_first_not_of("0123456789")));
+    bytes.push_back(of_cpu.value_or(0) * 1024);
+  }
+  stats_.clear();
+  if (entries == 0) return fail("{}: holds no events", instance_->path(""));
+  reader_->take_at_most(std::move(bytes));
   return {};
 }
 
@@ -124,9 +149,8 @@ Result<void> RecordingRun::open_reader() {
     auto opened = open_page_files(*writer_, *instance_, options_, events_);
     if (!opened) return opened;
   }
-  auto reader = PageReader::open(*instance_);
-  if (!reader) return tl::unexpected(std::move(reader).error());
-  reader_.emplace(std::move(*reader));
+  if (reader_) return {};
+  if (auto opened = assign(reader_, PageReader::open(*instance_)); !opened) return opened;
   if (flight_)
     sinks_.push_back(&flight_->start(*reader_));
   else
@@ -274,7 +298,7 @@ Result<int> RecordingRun::run() {
   Result<void> ready = prepare();
   if (ready && !flight_) ready = open_session();
   if (ready) ready = open_reader();
-  if (ready) ready = start();
+  if (ready) ready = options_.from_instance ? take_held() : start();
   if (!ready) {
     abandon();
     return tl::unexpected(std::move(ready).error());
@@ -282,7 +306,7 @@ Result<int> RecordingRun::run() {
   if (writer_) {
     if (const std::string text = writer_->earlier().text(); !text.empty()) say(text);
   }
-  loop();
+  if (!options_.from_instance) loop();
   return finish();
 }
 
@@ -358,6 +382,21 @@ void RecordingRun::take_last() {
   say(broken_->message + "; the recording lacks its end");
 }
 
+// A page that cannot be written is lost; the rest then stays in the instance.
+Result<void> RecordingRun::take_held() {
+  PageSink* const files = &writer_->files();
+  Result<bool> taken = false;
+  while (taken && !*taken) taken = reader_->round({&files, 1});
+  if (!taken && writer_->files().written() == 0) return tl::unexpected(taken.error());
+  if (!taken) {
+    broken_ = taken.error();
+    session_.ended_by = broken_->message;
+  }
+  (void)look_at_threads();
+  count_losses();
+  return {};
+}
+
 // Ends the recording; the command goes on.
 void RecordingRun::cut_short(const Error& error) {
   broken_ = error;
@@ -401,7 +440,7 @@ bool RecordingRun::look_at_threads(bool at_others) {
     if (saved) names_.threads.add_names(*saved);
   }
   const bool new_threads = names_.threads.update();
-  if (!flight_) cgroups_.update(names_.threads.threads());
+  if (!flight_ && !options_.from_instance) cgroups_.update(names_.threads.threads());
   return names_.vms.update(names_.threads.threads()) || new_threads;
 }
 
@@ -419,7 +458,8 @@ void RecordingRun::describe(SessionJson& session) const {
   session.sync = sync_.brackets();
 }
 
-std::string RecordingRun::cmdlines(const TracedThreads& threads) {
+std::string RecordingRun::cmdlines(const TracedThreads& threads) const {
+  if (options_.from_instance) return threads.cmdlines();
   // Names this process too, because its sync records are in the recording.
   return fmt::format("{} trapline\n", ::getpid()) + threads.cmdlines();
 }
@@ -618,12 +658,17 @@ void RecordingRun::stop_tracing() {
     session_.ended_by = broken_->message;
   }
   note_pages();  // before the files are closed
+  count_losses();
+}
+
+void RecordingRun::count_losses() {
   session_.losses = reader_->losses(*instance_, stats_);
   for (CpuLoss& loss : session_.losses) {
     const PageFiles& files = writer_->files();
     loss.unwritten_pages =
         hits_ ? hits_->unwritten_pages(loss.cpu) : files.unwritten(loss.cpu) / files.page_size();
     loss.unwritten_pages += files.dropped(loss.cpu) / files.page_size();
+    if (options_.from_instance && !broken_) loss.unread = 0;  // events that came meanwhile
   }
   if (const std::string warning = names_.threads.warning(); !warning.empty()) warn(warning);
 }
@@ -651,7 +696,7 @@ Result<int> RecordingRun::finish() {
   }
   reader_->close();
   marker_.reset();
-  const bool watched = others_->sees_all();
+  const bool watched = others_ && others_->sees_all();
   others_.reset();
   flight_.reset();
   if (auto removed = instance_->remove(); !removed) say(removed.error().message);
@@ -664,7 +709,14 @@ Result<int> RecordingRun::finish() {
                         .whole = !broken_,
                         .took_ns = ended_ - started_,
                         .watched = watched};
-  for (const std::string& line : summary(session_, outcome)) say(line);
+  const std::vector<std::string> lines =
+      options_.from_instance ? summary_of_held(session_, outcome, instance_->control())
+                             : summary(session_, outcome);
+  for (const std::string& line : lines) say(line);
+  if (options_.from_instance && broken_) {
+    return fail("{}; what came before is in {}, and the rest is still in the instance",
+                broken_->message, writer_->folder().path());
+  }
   const int status = session_.exit_status.value_or(0);
   return status == 0 && broken_ ? 1 : status;
 }

@@ -4,6 +4,14 @@
 //       ┌──────────────────────────────────────────────────────────────────────────────────┘
 //       └ poll: signals, end of the command, full buffers, requests, ticks: sync, flush
 //            └ sync, tracing off, last pages ─ trace.dat ─ session.json closed ─ instance removed
+//
+// --from-instance makes a session of the events that somebody else's instance already holds: it has
+// no start and no loop, only last pages.
+//
+// Guarantees: no setting of such an instance is changed, nothing is written into it, and it stays.
+// As with every reader of pages, the events that are taken are removed from its buffers. From each
+// CPU at most one buffer's worth is taken, so that the command ends even if the instance keeps
+// recording.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +46,7 @@ class RecordingRun {
   // Everything up to the command's start.
   [[nodiscard]] Result<void> prepare();
   [[nodiscard]] Result<void> open_session();
+  [[nodiscard]] Result<void> open_held();
   [[nodiscard]] Result<void> open_reader();
   [[nodiscard]] Result<void> make_output();
   [[nodiscard]] Result<void> start();
@@ -58,6 +67,9 @@ class RecordingRun {
   // Takes the CPU's pages that are ready; nullopt: all that exist on all CPUs.
   void take(std::optional<unsigned> cpu);
   void take_last();
+  // Takes the pages that the instance of --from-instance holds. The Error: nothing was taken.
+  [[nodiscard]] Result<void> take_held();
+  void count_losses();
   void cut_short(const Error& error);
   void stop_tracing();
   [[nodiscard]] Result<int> finish();
@@ -70,7 +82,7 @@ class RecordingRun {
   [[nodiscard]] bool look_at_instance();
   void note_edge();
   void describe(SessionJson& session) const;
-  [[nodiscard]] static std::string cmdlines(const TracedThreads& threads);
+  [[nodiscard]] std::string cmdlines(const TracedThreads& threads) const;
   void warn(const std::string& sentence);
   Result<std::string> snapshot(const std::string& asked_by, const std::string& why);
   [[nodiscard]] Result<std::string> write_snapshot(SessionFlight requested);

@@ -152,6 +152,21 @@ Result<ReadyInstance> make_instance(const RecordOptions& options) {
   return ready;
 }
 
+Result<ReadyInstance> attach_instance(const RecordOptions& options) {
+  const std::string& name = *options.from_instance;
+  auto instance = Instance::attach(name, "--from-instance");
+  if (!instance) return tl::unexpected(std::move(instance).error());
+  if (maker_of(name) == Maker::kAlive) {
+    return fail(ErrorKind::kUsage,
+                "--from-instance {}: a trapline that runs reads this instance: its session can be "
+                "read while it is recorded",
+                name);
+  }
+  auto events = choose_events(instance->tracefs(), {.kvm = false, .patterns = {"*:*"}});
+  if (!events) return tl::unexpected(std::move(events).error());
+  return ReadyInstance{std::move(*instance), std::move(*events), {}};
+}
+
 Result<kernel_events::FormatTexts> formats_of(const Instance& instance,
                                               std::vector<EventName> events) {
   kernel_events::FormatTexts texts;

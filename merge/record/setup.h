@@ -30,6 +30,9 @@ struct ReadyInstance {
 // TriggerMatcher::open; a clock that this kernel lacks, or that does not count nanoseconds although
 // --snapshot-on needs them.
 [[nodiscard]] Result<ReadyInstance> make_instance(const RecordOptions& options);
+// Returns the instance of --from-instance, which nobody may be recording with, and all events of
+// this kernel: the pages may contain events that are disabled by now.
+[[nodiscard]] Result<ReadyInstance> attach_instance(const RecordOptions& options);
 
 // Returns the kernel's formats of these events and of markers.
 [[nodiscard]] Result<kernel_events::FormatTexts> formats_of(const Instance& instance,

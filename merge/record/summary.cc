@@ -193,4 +193,26 @@ std::vector<std::string> summary(const SessionJson& session, const Outcome& outc
   return lines;
 }
 
+std::vector<std::string> summary_of_held(const SessionJson& session, const Outcome& outcome,
+                                         const FtraceControl& instance) {
+  const bool on = instance.get("tracing_on").value_or("").starts_with('1');
+  std::vector<std::string> lines{fmt::format(
+      "took {:.1f} MiB of events out of the ftrace instance {}: they are no longer in "
+      "it, and its settings are as they were ({})",
+      mib(outcome.written), session.instance, on ? "it records on" : "it is switched off")};
+  std::uint64_t overwritten = 0, dropped = 0;
+  for (const CpuLoss& loss : session.losses) {
+    overwritten += loss.overwritten;
+    dropped += loss.dropped;
+  }
+  if (overwritten != 0)
+    lines.push_back(
+        fmt::format("{} older events had been overwritten in its buffers before", overwritten));
+  if (dropped != 0)
+    lines.push_back(fmt::format("{} events had found no room in its buffers", dropped));
+  if (const std::string next = ending_of(session, outcome).next; !next.empty())
+    lines.push_back("next: " + next);
+  return lines;
+}
+
 }  // namespace trapline::record

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "merge/record/ftrace_control.h"
 #include "merge/record/recorder.h"
 #include "merge/session/session_json.h"
 
@@ -34,5 +35,9 @@ struct Ending {
 
 // Returns lines: how much was recorded, what was lost, what to type next.
 [[nodiscard]] std::vector<std::string> summary(const SessionJson& session, const Outcome& outcome);
+// Returns lines about the events that were taken out of somebody else's instance.
+[[nodiscard]] std::vector<std::string> summary_of_held(const SessionJson& session,
+                                                       const Outcome& outcome,
+                                                       const FtraceControl& instance);
 
 }  // namespace trapline::record

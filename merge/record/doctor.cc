@@ -261,11 +261,7 @@ unsigned arch_of(Processor processor) {
 }
 
 bool has_event(const Host& host, const KernelEvent& event) {
-  return std::ranges::any_of(
-      events_of(host.tracefs, std::string(event.system)), [&](const std::string& name) {
-        return matches(event.name, name) &&
-               is_there(fmt::format("{}/events/{}/{}/enable", host.tracefs, event.system, name));
-      });
+  return !events_of(host.tracefs, std::string(event.system), event.name).empty();
 }
 
 // Returns whether the host's kernel should have the event. On an unknown processor, only events

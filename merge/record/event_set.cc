@@ -36,21 +36,17 @@ std::string ioctl_filter(const EventChoice& choice) {
 
 class Chooser {
  public:
-  explicit Chooser(const std::string& tracefs) : tracefs_(tracefs), events_(tracefs + "/events") {}
+  explicit Chooser(const std::string& tracefs) : tracefs_(tracefs) {}
 
   std::size_t add(std::string_view system_pattern, std::string_view name_pattern) {
     std::size_t found = 0;
-    if (systems_.empty()) systems_ = event_systems(tracefs_);
-    for (const std::string& system : systems_) {
+    const bool is_name = system_pattern.find_first_of("*?/.") == system_pattern.npos;
+    const std::vector<std::string> one{std::string(system_pattern)};
+    for (const std::string& system : is_name ? one : systems()) {
       if (!matches(system_pattern, system) || system == "ftrace") continue;
-      for (const std::string& name : events_of(tracefs_, system)) {
-        if (!matches(name_pattern, name)) continue;
-        // An event without an enable file cannot be enabled in an instance.
-        if (::access((events_ + "/" + system + "/" + name + "/enable").c_str(), F_OK) != 0)
-          continue;
-        chosen_.insert({system, name});
-        ++found;
-      }
+      const std::vector<std::string> names = events_of(tracefs_, system, name_pattern);
+      for (const std::string& name : names) chosen_.insert({system, name});
+      found += names.size();
     }
     return found;
   }
@@ -70,11 +66,11 @@ class Chooser {
     return add(pattern.substr(0, colon), pattern.substr(colon + 1));
   }
   [[nodiscard]] std::vector<EventName> chosen() const { return {chosen_.begin(), chosen_.end()}; }
-  [[nodiscard]] std::string hint(std::string_view pattern) const {
+  [[nodiscard]] std::string hint(std::string_view pattern) {
     const auto colon = pattern.find_first_of(":/");
     const std::string_view system = pattern.substr(0, colon);
-    std::vector<std::string> names = systems_;
-    const bool known = std::ranges::find(systems_, system) != systems_.end();
+    std::vector<std::string> names = systems();
+    const bool known = std::ranges::find(names, system) != names.end();
     if (colon != std::string_view::npos && known) {
       names = events_of(tracefs_, std::string(system));
       pattern.remove_prefix(colon + 1);
@@ -83,12 +79,16 @@ class Chooser {
     }
     const std::vector<std::string_view> views(names.begin(), names.end());
     const std::string_view near = nearest(pattern, views);
-    return near.empty() ? fmt::format("ls {} shows them", events_)
+    return near.empty() ? fmt::format("ls {}/events shows them", tracefs_)
                         : fmt::format("did you mean {}?", near);
   }
 
  private:
-  std::string tracefs_, events_;
+  [[nodiscard]] const std::vector<std::string>& systems() {
+    if (systems_.empty()) systems_ = event_systems(tracefs_);
+    return systems_;
+  }
+  std::string tracefs_;
   std::vector<std::string> systems_;
   std::set<EventName> chosen_;
 };

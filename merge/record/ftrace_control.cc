@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backend_ftrace/base/paths.h"
+#include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/uninterrupted.h"
 
 struct tracefs_instance;
@@ -151,8 +153,19 @@ std::vector<std::string> event_systems(const std::string& root) {
   return names_in(tracefs_event_systems(root.c_str()));
 }
 
-std::vector<std::string> events_of(const std::string& root, const std::string& system) {
-  return names_in(tracefs_system_events(root.c_str(), system.c_str()));
+// Does not list the events for one name: libtracefs looks at each file of the folder, and the system
+// calls are a thousand events.
+std::vector<std::string> events_of(const std::string& root, const std::string& system,
+                                   std::string_view pattern) {
+  const bool is_name = pattern.find_first_of("*?/.") == pattern.npos;
+  std::vector<std::string> names =
+      is_name ? std::vector<std::string>{std::string(pattern)}
+              : names_in(tracefs_system_events(root.c_str(), system.c_str()));
+  std::erase_if(names, [&](const std::string& name) {
+    return !matches(pattern, name) ||
+           !is_there(fmt::format("{}/events/{}/{}/enable", root, system, name));
+  });
+  return names;
 }
 
 std::vector<std::string> instances_of(const std::string& root) {

@@ -63,8 +63,10 @@ class FtraceControl {
 
 // Returns the event systems of a tracefs (or of a folder with its layout), in the kernel's order.
 [[nodiscard]] std::vector<std::string> event_systems(const std::string& root);
-[[nodiscard]] std::vector<std::string> events_of(const std::string& root,
-                                                 const std::string& system);
+// Returns the events of a system whose names match the pattern, with * and ?, and that can be
+// enabled in an instance.
+[[nodiscard]] std::vector<std::string> events_of(const std::string& root, const std::string& system,
+                                                 std::string_view pattern = "*");
 [[nodiscard]] std::vector<std::string> instances_of(const std::string& root);
 
 }  // namespace trapline::record

@@ -59,6 +59,8 @@ class FtraceControlTest : public ::testing::Test {
     file("instances/theirs/buffer_size_kb", "1408\n");
     file("events/kvm/enable", "0\n");
     file("events/kvm/kvm_exit/filter", "none\n");
+    file("events/kvm/kvm_exit/enable", "0\n");
+    file("events/kvm/only_the_top_levels/format", "");
   }
   ~FtraceControlTest() override { interrupted = refused = 0, cause = EIO, longest = SIZE_MAX; }
 
@@ -142,6 +144,11 @@ TEST_F(FtraceControlTest, NameThatIsTooLongIsRefused) {
 TEST_F(FtraceControlTest, ListsAreThoseOfTheGivenRoot) {
   EXPECT_THAT(event_systems(root_), ElementsAre("kvm"));
   EXPECT_THAT(events_of(root_, "kvm"), ElementsAre("kvm_exit"));
+  EXPECT_THAT(events_of(root_, "kvm", "kvm_exit"), ElementsAre("kvm_exit"));
+  EXPECT_THAT(events_of(root_, "kvm", "*_exit"), ElementsAre("kvm_exit"));
+  EXPECT_THAT(events_of(root_, "kvm", "kvm_entry"), IsEmpty());
+  EXPECT_THAT(events_of(root_, "kvm", "../kvm/kvm_exit"), IsEmpty());
+  EXPECT_THAT(events_of(root_, "kvm", "only_the_top_levels"), IsEmpty());
   EXPECT_THAT(events_of(root_, "nothing"), IsEmpty());
   EXPECT_THAT(instances_of(root_), ElementsAre("theirs"));
   EXPECT_THAT(instances_of(root_ + "/nothing"), IsEmpty());

@@ -34,27 +34,15 @@ bool is_number(std::string_view reason) {
          reason.starts_with("KVM_EXIT 0x");
 }
 
-bool has_name(std::initializer_list<Table> tables, std::string_view reason) {
-  for (const Table table : tables) {
-    for (const auto& [number, name] : *table)
-      if (name == reason) return true;
-  }
-  return false;
+std::vector<std::string_view> names_in(std::initializer_list<Table> tables) {
+  std::vector<std::string_view> names;
+  for (const Table table : tables)
+    for (const auto& [number, name] : *table) names.emplace_back(name);
+  return names;
 }
 
-bool is_known(const kernel_events::ReasonNames& names, const std::string& reason) {
-  return is_number(reason) ||
-         has_name({&names.vmx, &names.svm, &names.arm64_ret, &names.arm64_class, &names.userspace},
-                  reason);
-}
-
-std::string nearest_reason(const kernel_events::ReasonNames& names, const std::string& reason) {
-  std::vector<std::string_view> all;
-  for (const auto* table :
-       {&names.vmx, &names.svm, &names.arm64_ret, &names.arm64_class, &names.userspace}) {
-    for (const auto& [number, name] : *table) all.emplace_back(name);
-  }
-  return std::string(nearest(reason, all));
+bool has_name(const std::vector<std::string_view>& names, std::string_view reason) {
+  return std::ranges::find(names, reason) != names.end();
 }
 
 }  // namespace
@@ -98,8 +86,11 @@ Result<TriggerMatcher> TriggerMatcher::open(Trigger trigger, kernel_events::Form
                 "or add --events {},{}",
                 printable(trigger.text), events::kvm_exit.full_name, events::kvm_entry.full_name);
   }
-  if (!trigger.reason.empty() && !is_known(formats.reasons(), trigger.reason)) {
-    const std::string near = nearest_reason(formats.reasons(), trigger.reason);
+  const kernel_events::ReasonNames& names = formats.reasons();
+  const auto all =
+      names_in({&names.vmx, &names.svm, &names.arm64_ret, &names.arm64_class, &names.userspace});
+  if (!trigger.reason.empty() && !is_number(trigger.reason) && !has_name(all, trigger.reason)) {
+    const std::string_view near = nearest(trigger.reason, all);
     return trigger_error(trigger.text, trigger.reason_column,
                          near.empty() ? "this kernel has no such reason"
                                       : fmt::format("this kernel has no such reason; did you mean "
@@ -319,7 +310,7 @@ std::string TriggerMatcher::cannot_hit(bool at_end) const {
   if (trigger_.reason.empty() || is_number(trigger_.reason)) return {};
   if (!tracking_->kvm_exit) {
     if (returns_to_user_ < (at_end ? 1 : kEnoughReturns)) return {};
-    if (has_name({&names.userspace}, trigger_.reason)) return {};
+    if (has_name(names_in({&names.userspace}), trigger_.reason)) return {};
     return fmt::format(
         "{} does not fire on this machine, so that an exit is the time in user space and {} is "
         "none "
@@ -327,11 +318,11 @@ std::string TriggerMatcher::cannot_hit(bool at_end) const {
         events::kvm_exit.name, trigger_.reason);
   }
   const bool vmx = isa_ == 1u, svm = isa_ == 2u;
-  if (vmx   ? has_name({&names.vmx}, trigger_.reason)
-      : svm ? has_name({&names.svm}, trigger_.reason)
-            : has_name({&names.arm64_ret, &names.arm64_class}, trigger_.reason)) {
+  if (has_name(vmx   ? names_in({&names.vmx})
+               : svm ? names_in({&names.svm})
+                     : names_in({&names.arm64_ret, &names.arm64_class}),
+               trigger_.reason))
     return {};
-  }
   return fmt::format("the exits of this machine are {}'s, and {} is none of their reasons{}",
                      vmx   ? "VMX"
                      : svm ? "SVM"

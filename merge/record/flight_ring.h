@@ -13,6 +13,7 @@
 // has what that costs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -26,12 +27,28 @@ class FlightRing final : public PageSink {
  public:
   explicit FlightRing(const RingLimits& options) : options_(options), ring_(options.cpus) {}
 
-  // Errors (kDamaged): the bytes are not a ring-buffer page.
-  [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override;
+  // Adds the page. Then drops the CPU's pages that are older than the span and, while the ring holds
+  // too many bytes, the oldest page of all CPUs. Errors (kDamaged): the bytes are not a ring-buffer
+  // page.
+  [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override {
+    if (auto added = ring_.add(cpu, page); !added) return tl::unexpected(added.error());
+    const auto& pages = ring_.pages(cpu);
+    while (!pages.empty() && pages.front().facts.last < span_begin()) drop_front(cpu);
+    while (held_bytes() > options_.ring_bytes) {
+      const auto oldest = ring_.oldest(PageRing::Which::kAny);
+      if (!oldest) break;
+      drop_front(*oldest);
+    }
+    return {};
+  }
 
   // Return the time since when nothing was dropped, and the last stamp; equal while there are no
   // events.
-  [[nodiscard]] std::uint64_t begin() const;
+  [[nodiscard]] std::uint64_t begin() const {
+    if (newest() == 0) return 0;
+    const std::uint64_t kept = dropped_to_ == 0 ? ring_.first() : dropped_to_ + 1;
+    return std::min(newest(), std::max(kept, span_begin()));
+  }
   [[nodiscard]] std::uint64_t newest() const { return ring_.newest(); }
   // Returns whether a page inside the span had to be dropped because the ring was full.
   [[nodiscard]] bool is_short() const { return dropped_to_ != 0 && dropped_to_ >= span_begin(); }
@@ -43,7 +60,9 @@ class FlightRing final : public PageSink {
   [[nodiscard]] std::uint64_t span_begin() const {
     return newest() > options_.keep_ns ? newest() - options_.keep_ns : 0;
   }
-  void drop_front(unsigned cpu);
+  void drop_front(unsigned cpu) {
+    dropped_to_ = std::max(dropped_to_, ring_.take_front(cpu).facts.last);
+  }
 
   RingLimits options_;
   PageRing ring_;

@@ -79,9 +79,10 @@ void TracedThreads::add_descendants(pid_t pid, std::set<pid_t>& found, unsigned 
 }
 
 bool TracedThreads::is_monitor(pid_t pid) const {
-  if (is_vmm_process(name_of(pid, pid))) return true;
-  for (const pid_t tid : tasks_of(pid))
-    if (vcpu_of_name(name_of(pid, tid)) != kNoVcpu) return true;
+  for (const pid_t tid : tasks_of(pid)) {
+    const std::string name = name_of(pid, tid);
+    if (vcpu_of_name(name) != kNoVcpu || (tid == pid && is_vmm_process(name))) return true;
+  }
   return false;
 }
 

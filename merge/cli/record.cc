@@ -37,7 +37,7 @@ Result<void> read_snapshot(RecordArguments& options) {
   record::SnapshotOptions requested;
   requested.trigger = std::move(*trigger);
   if (requested.trigger.stall) options.record.events.stalls = true;
-  requested.ring_mb = options.ring_mb.value_or(record::kDefaultRingMb);
+  requested.ring_mb = options.ring_mb.value_or(requested.ring_mb);
   if (!options.around.empty()) {
     const auto around = parse_duration("--around", options.around);
     if (!around) return tl::unexpected(around.error());

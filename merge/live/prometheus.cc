@@ -125,11 +125,10 @@ std::string Figures::text() const {
       std::to_string(lost_));
   add("trapline_losses_total", "Times that events were lost.", std::to_string(gaps_));
   add("trapline_process_cpu_seconds_total", "CPU time of trapline top itself.", cpu_seconds());
-  begin("trapline_vcpu_exits_total", "VM exits of a vCPU.");
-  for (const auto& [labels, vcpu] : vcpus_) {
-    if (lacks_entries_) break;  // their number was not known, which is not 0
-    out += fmt::format("trapline_vcpu_exits_total{{{}}} {}\n", labels, vcpu.exits);
-  }
+  // Without entries the number is not known, which is not 0.
+  series("trapline_vcpu_exits_total", "VM exits of a vCPU.",
+         lacks_entries_ ? decltype(vcpus_)() : vcpus_,
+         [](const VcpuTotals& vcpu) { return vcpu.exits; });
   begin("trapline_vcpu_seconds_total", "Time of a vCPU, by its state.");
   for (auto [labels, vcpu] : vcpus_) {
     for (std::size_t i = 0; i < kStates; ++i)

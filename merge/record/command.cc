@@ -48,10 +48,14 @@ struct Verdict {
   ::_exit(127);
 }
 
-// Restores the caller's signals and limit on open files, before a program is executed.
-void reset_process() {
+// Executes the program with the caller's signals and limit on open files. Returns if that fails.
+void execute(const std::vector<std::string>& words) {
   restore_signals();
   restore_open_files();
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
 }
 
 bool show(const std::string& file, const std::string& place) {
@@ -119,11 +123,7 @@ bool become(const User& user) {
   }
   ::umask(options.umask);
   if (options.user && !become(*options.user)) give_up(verdict, "becoming the user");
-  reset_process();
-  std::vector<char*> words;
-  for (const std::string& word : options.words) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  ::execvp(words[0], words.data());
+  execute(options.words);
   give_up(verdict, kExecution);
 }
 
@@ -198,12 +198,8 @@ std::string output_of(const std::vector<std::string>& words, const std::optional
     }
     if (inherited >= 0) ::fcntl(inherited, F_SETFD, 0);
     if (user && !become(*user)) return 127;
-    reset_process();
     ::signal(SIGCHLD, SIG_DFL);  // it may wait for child processes of its own
-    std::vector<char*> arguments;
-    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
-    ::execvp(arguments[0], arguments.data());
+    execute(words);
     return 127;
   });
   if (!child) return {};

@@ -23,15 +23,12 @@
 namespace trapline::record {
 
 inline constexpr const char* kDefaultFolder = "run.trapline";
-inline constexpr std::uint64_t kDefaultBufferKb = 8192;
-inline constexpr std::uint64_t kDefaultAroundNs = 1'000'000'000;
-inline constexpr std::uint64_t kDefaultRingMb = 16;
 
 // --snapshot-on: keeps only the time around the exits or stalls that the trigger waits for.
 struct SnapshotOptions {
   Trigger trigger;
-  std::uint64_t around_ns = kDefaultAroundNs;  // before and after each hit
-  std::uint64_t ring_mb = kDefaultRingMb;      // pages in memory, for all CPUs together
+  std::uint64_t around_ns = 1'000'000'000;  // before and after each hit
+  std::uint64_t ring_mb = 16;               // pages in memory, for all CPUs together
 };
 
 // --flight: keeps the last `span_ns` of events in memory and writes them only on request.
@@ -66,7 +63,7 @@ struct RecordOptions {
   int pid = 0;
   std::optional<std::uint64_t> duration_ns;
   std::string clock = "mono";
-  std::uint64_t buffer_kb = kDefaultBufferKb;  // per CPU
+  std::uint64_t buffer_kb = 8192;  // per CPU
   EventChoice events;
   std::vector<std::string> qemu_events;  // patterns
   static constexpr const char* kDefaultQemuEvents = "memory_region_ops_*";

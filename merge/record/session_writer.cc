@@ -150,10 +150,7 @@ Result<SessionWriter> SessionWriter::make(Result<NewSession> made, const Session
 }
 
 Result<void> SessionWriter::open_files(std::string_view head, trace_dat::StartFacts facts) {
-  auto files = PageFiles::open(folder(), head, std::move(facts));
-  if (!files) return tl::unexpected(std::move(files).error());
-  files_.emplace(std::move(*files));
-  return {};
+  return assign(files_, PageFiles::open(folder(), head, std::move(facts)));
 }
 
 Result<void> SessionWriter::write(const SessionJson& session) const {

@@ -78,7 +78,6 @@ void Snapshot::take_hits() {
   for (const Hit& hit : watch_.take_hits()) {
     ++facts_.hits;
     facts_.latest = hit;
-    facts_.still_open += hit.open ? 1 : 0;
     facts_.near_loss += hit.near_loss ? 1 : 0;
     if (!facts_.longest || hit.end - hit.start > facts_.longest->ns)
       facts_.longest = in_session(hit);

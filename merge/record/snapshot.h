@@ -67,7 +67,6 @@ class Windows {
 struct SnapshotFacts : SessionSnapshot {
   static constexpr std::size_t kMost = 1000;  // of each list
 
-  std::uint64_t still_open = 0;
   Hit latest;
   std::uint64_t certain = 0;  // exits that were hits before they ended
   Hit latest_certain;

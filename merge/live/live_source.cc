@@ -79,7 +79,7 @@ Result<void> LiveSource::page(unsigned cpu, std::span<const std::byte> page) {
 
 void LiveSource::drained(unsigned cpu) {
   drained_[cpu] = true;
-  ring_.drained(cpu, drained_to_);
+  ring_.set_complete(cpu, drained_to_);
 }
 
 Result<bool> LiveSource::fetch() {

@@ -61,7 +61,7 @@ class PageRing {
 
   // Notes that no event of the CPU up to `time` will be added. complete() returns a time up to which
   // this holds for every CPU; the last stamp of a CPU's pages counts too.
-  void drained(unsigned cpu, std::uint64_t time) {
+  void set_complete(unsigned cpu, std::uint64_t time) {
     cpus_[cpu].complete = std::max(cpus_[cpu].complete, time);
   }
   [[nodiscard]] std::uint64_t complete(unsigned cpu) const { return cpus_[cpu].complete; }

@@ -194,6 +194,18 @@ std::optional<std::string> option_value(const std::vector<std::string>& words,
   return std::nullopt;
 }
 
+Result<Functions> parse_functions(std::string_view text) {
+  for (const Functions functions : {Functions::kUftrace, Functions::kFtrace, Functions::kBoth})
+    if (text == name_of(functions)) return functions;
+  return fail(ErrorKind::kUsage, "--functions={}: one of uftrace, ftrace, both is expected",
+              printable(text));
+}
+
+std::string_view name_of(Functions functions) {
+  constexpr std::string_view kNames[] = {"none", "uftrace", "ftrace", "both"};
+  return kNames[static_cast<std::size_t>(functions)];
+}
+
 bool is_qemu(const std::string& word) {
   const std::string name = fs::path(word).filename().string();
   return name.starts_with("qemu-system-") || name == "qemu-kvm" || name == "kvm";

@@ -385,8 +385,7 @@ void RecordingRun::take_last() {
 // A page that cannot be written is lost; the rest then stays in the instance.
 Result<void> RecordingRun::take_held() {
   PageSink* const files = &writer_->files();
-  Result<bool> taken = false;
-  while (taken && !*taken) taken = reader_->round({&files, 1});
+  const auto taken = reader_->rounds({&files, 1}, ~0u);
   if (!taken && writer_->files().written() == 0) return tl::unexpected(taken.error());
   if (!taken) {
     broken_ = taken.error();
@@ -720,5 +719,7 @@ Result<int> RecordingRun::finish() {
   const int status = session_.exit_status.value_or(0);
   return status == 0 && broken_ ? 1 : status;
 }
+
+Result<int> record(const RecordOptions& options) { return RecordingRun(options).run(); }
 
 }  // namespace trapline::record

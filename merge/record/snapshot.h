@@ -85,7 +85,7 @@ class Snapshot final : public PageSink {
   // Notes the newest stamp: a CPU that is drained in this round has no unread event up to it.
   void begin_round() override { newest_before_ = ring_.newest(); }
   [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override;
-  void drained(unsigned cpu) override { ring_.drained(cpu, newest_before_); }
+  void drained(unsigned cpu) override { ring_.set_complete(cpu, newest_before_); }
   [[nodiscard]] Result<void> end_round() override;
   // Call it after the last page, or after an error: writes or counts what is in memory.
   [[nodiscard]] Result<void> finish();

@@ -254,7 +254,7 @@ def check_defaults():
 ONCE = (
     (r"(deque|vector|list)<(record::)?KeptPage>", {"merge/record/page_ring.h"}, "keeps pages: let PageRing do that"),
     (r"\bsplice\(.*nullptr|SPLICE_F_", {"merge/record/page_reader.cc"}, "reads pages: let PageReader do that"),
-    (r"\.drained\(", {"merge/record/page_reader.cc", "merge/record/flight.cc"}, "is a round of pages: use page_round()"),
+    (r"(\.|->)drained\(", {"merge/record/page_reader.cc"}, "is a round of pages: use page_round()"),
     (r"\bpollfd>", {"merge/record/recording_run.cc", "merge/live/top.cc"}, "is a loop: that of RecordingRun takes more files"),
 )
 

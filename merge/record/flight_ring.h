@@ -27,9 +27,9 @@ class FlightRing final : public PageSink {
  public:
   explicit FlightRing(const RingLimits& options) : options_(options), ring_(options.cpus) {}
 
-  // Adds the page. Then drops the CPU's pages that are older than the span and, while the ring holds
-  // too many bytes, the oldest page of all CPUs. Errors (kDamaged): the bytes are not a ring-buffer
-  // page.
+  // Adds the page. Then drops the CPU's pages that are older than the span and, while the ring
+  // holds too many bytes, the oldest page of all CPUs. Errors (kDamaged): the bytes are not a
+  // ring-buffer page.
   [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override {
     if (auto added = ring_.add(cpu, page); !added) return tl::unexpected(added.error());
     const auto& pages = ring_.pages(cpu);

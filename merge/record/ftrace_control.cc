@@ -153,8 +153,8 @@ std::vector<std::string> event_systems(const std::string& root) {
   return names_in(tracefs_event_systems(root.c_str()));
 }
 
-// Does not list the events for one name: libtracefs looks at each file of the folder, and the system
-// calls are a thousand events.
+// Does not list the events for one name: libtracefs looks at each file of the folder, and the
+// system calls are a thousand events.
 std::vector<std::string> events_of(const std::string& root, const std::string& system,
                                    std::string_view pattern) {
   const bool is_name = pattern.find_first_of("*?/.") == pattern.npos;

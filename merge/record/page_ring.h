@@ -59,8 +59,8 @@ class PageRing {
   enum class Which : std::uint8_t { kAny, kWalked };
   [[nodiscard]] std::optional<unsigned> oldest(Which which) const;
 
-  // Notes that no event of the CPU up to `time` will be added. complete() returns a time up to which
-  // this holds for every CPU; the last stamp of a CPU's pages counts too.
+  // Notes that no event of the CPU up to `time` will be added. complete() returns a time up to
+  // which this holds for every CPU; the last stamp of a CPU's pages counts too.
   void set_complete(unsigned cpu, std::uint64_t time) {
     cpus_[cpu].complete = std::max(cpus_[cpu].complete, time);
   }

@@ -191,7 +191,7 @@ std::optional<bool> is_alive(ThreadId thread) {
     return ::stat("/proc/self/ns/pid", &status) == 0 && status.st_ino == kFirstNamespace;
   }();
   if (!can_know) return std::nullopt;
-  return ::access(fmt::format("/proc/{}", static_cast<std::int32_t>(thread)).c_str(), F_OK) == 0;
+  return ::access(fmt::format("/proc/{}", tid_of(thread)).c_str(), F_OK) == 0;
 }
 
 std::vector<SessionThread> TracedThreads::in_session() const {

@@ -179,27 +179,28 @@ void TriggerMatcher::doubt(const OpenExit& exit) {
 // Makes a hit of a long exit near a loss, although the exit tracker closed it because of the loss.
 // In a report, which learns of the loss earlier, the exit may be complete.
 void TriggerMatcher::look_near_loss(const Event& event, const ExitSpan* span) {
+  const ThreadId thread = tracking_->pipeline.now(tid_of(event.thread));
   const bool begins = tracking_->kvm_exit ? std::holds_alternative<KvmExit>(event.payload)
                                           : std::holds_alternative<KvmUserspaceExit>(event.payload);
   if (begins) {
-    doubtful_.erase(event.thread);
+    doubtful_.erase(thread);
     if (event.at.ns() >= loss_end_) return;
-    if (const auto exit = tracking_->pipeline.exits().open(event.thread)) doubt(*exit);
+    if (const auto exit = tracking_->pipeline.exits().open(thread)) doubt(*exit);
     return;
   }
   const bool ends = std::holds_alternative<KvmEntry>(event.payload) ||
                     (!tracking_->kvm_exit && (std::holds_alternative<IoctlEnter>(event.payload) ||
                                               std::holds_alternative<KvmStateLoad>(event.payload)));
-  const auto found = ends ? doubtful_.find(event.thread) : doubtful_.end();
+  const auto found = ends ? doubtful_.find(thread) : doubtful_.end();
   if (found == doubtful_.end()) return;
   const Doubtful open = found->second;
   doubtful_.erase(found);
   if (span != nullptr && span->start.ns() == open.start) return;  // it was complete
-  const auto ended = tracking_->pipeline.exits().open(event.thread);
+  const auto ended = tracking_->pipeline.exits().open(thread);
   if (ended && ended->end && ended->begin.ns() == open.start) return;
   const std::uint64_t end = event.at.ns();
   if (end <= open.start || end - open.start <= trigger_.longer_than_ns) return;
-  hits_.push_back({open.start, end, event.thread, open.vcpu, reason_of(open.reason), false, true});
+  hits_.push_back({open.start, end, thread, open.vcpu, reason_of(open.reason), false, true});
 }
 
 void TriggerMatcher::on_lost(std::uint32_t cpu, std::uint64_t from, std::uint64_t to) {

@@ -254,7 +254,7 @@ void PageFaults::on(const Event& event, const Pipeline& pipeline) {
       thread.in_reclaim = thread.in_compaction = thread.collapses = thread.sets_slots = false;
       thread.deeds = {};
       thread.advice.reset();
-      thread.copied = thread.page = kNoPage;
+      thread.page = kNoPage;
     });
   }
 }
@@ -344,15 +344,14 @@ PageFault::Why PageFaults::why(const ExitSpan& exit, Thread& thread, std::uint64
   using enum FaultCause;
   const Deeds& deeds = thread.deeds;
   const bool writes = last_.access == FaultAccess::kWrite, x86 = is_x86(exit.reason);
-  // After a fault that made a copy, the next fault on the page maps the copy.
-  const bool maps_copy = std::exchange(thread.copied, kNoPage) == page && page != kNoPage &&
-                         page == thread.page && !deeds.allocates;
+  // KVM does not map a page if memory was unmapped while the fault brought the page, as a copy or
+  // reclaim in the fault itself does. The next fault on the page maps it.
+  const bool maps_it = page != kNoPage && page == thread.page && !deeds.allocates &&
+                       (thread.brought == kCopy || deeds.maps);
   if (last_.access == FaultAccess::kExecute && present == true) return {.cause = kNoExecute};
-  if (writes && deeds.unmaps && deeds.allocates && deeds.allocated_bytes == kPage) {
-    thread.copied = page;
+  if (writes && deeds.unmaps && deeds.allocates && deeds.allocated_bytes == kPage)
     return {.cause = kCopy};
-  }
-  if (maps_copy) return {.cause = kCopy};
+  if (maps_it && thread.brought != kNotKnown) return {.cause = thread.brought};
   if (deeds.file) return {.cause = kFile};
   if (deeds.swap) return {.cause = kSwap};
   if (deeds.reads) return {.cause = kDisk};
@@ -436,6 +435,13 @@ void PageFaults::on_exit(const ExitSpan& exit, const Pipeline& pipeline) {
     if (why.cause == FaultCause::kNotKnown && page == kNoPage)
       why.lack = exit.detail.kind == DetailKind::kNone ? FaultLack::kAddress : FaultLack::kNone;
   }
+  using enum FaultCause;
+  const bool read =
+      why.cause == kFirstTouch || why.cause == kFile || why.cause == kSwap || why.cause == kDisk;
+  const bool brought =
+      knows_deeds && deeds.allocates &&
+      (why.cause == kCopy || (read && is_x86(exit.reason) && knows_mappings_ && !deeds.maps));
+  thread->brought = brought ? why.cause : kNotKnown;
   thread->rip = exit.rip;
   thread->page = page;
 }

@@ -41,7 +41,7 @@ enum class FaultCause : std::uint8_t {
   kNotKnown,
   kFirstTouch,  // the host allocated a new page
   kWasThere,    // the host had the page, and the guest faulted on it for the first time
-  kCopy,        // a write to a page that others share, or the next fault, which maps the copy
+  kCopy,        // a write to a page that others share
   kFile,        // a page is read into a file's cache
   kSwap,        // read from a swap device
   kDisk,        // read from a disk: a file or swap
@@ -159,8 +159,10 @@ class PageFaults {
     std::optional<std::int32_t> advice;  // the advice of the madvise() that the thread is in
     bool collapses = false, in_reclaim = false, in_compaction = false;
     bool sets_slots = false;                // in an ioctl that changes the VM's memory slots
-    std::uint64_t copied = kNoPage;         // the page whose copy is not mapped yet
-    std::uint64_t page = kNoPage, rip = 0;  // the last fault's, if nothing came in between
+    // The last fault's page and instruction, if nothing came in between.
+    std::uint64_t page = kNoPage, rip = 0;
+    // The cause of the last fault, if the page that it brought is not mapped yet.
+    FaultCause brought = FaultCause::kNotKnown;
   };
   static constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
   // A page that a worker shall bring in for a vCPU's thread.

@@ -13,6 +13,7 @@ from memory_oracle import CPU_SETS, READ_OR_EXECUTE, SET_MEMORY, WRITE
 PAGE, LARGE = 4096, 512 * 4096
 MOVABLE, ZERO, THIS_NODE, THERE, LEAF = 0x8, 0x100, 0x200000, 1 << 11, 1 << 7
 GET_DIRTY_LOG, CLEAR_DIRTY_LOG = 0x4010AE42, 0xC018AEC0
+BROUGHT = {"first-touch", "file", "disk"}
 BY_REASON = ("npf", "EPT_VIOLATION")
 WORKS = {"direct_reclaim": "reclaim", "memcg_reclaim": "reclaim", "memcg_softlimit_reclaim": "reclaim",
          "node_reclaim": "reclaim", "compaction": "compaction"}
@@ -58,7 +59,7 @@ class Faults:
         self.pages, self.changes = set(), collections.Counter()
         self.ranges, self.mapped = {}, {}
         self.changer, self.logs = {}, set()
-        self.last, self.copied = {}, {}
+        self.last, self.brought = {}, {}
         self.vcpus, self.vms, self.faulting = set(), set(), set()
         self.unknown = False  # the process of a vCPU that faulted is not known
         self.losses = 0
@@ -90,7 +91,7 @@ class Faults:
         self.collapses.clear()
         self.sets.clear()
         self.last.clear()
-        self.copied.clear()
+        self.brought.clear()
 
     def deed(self, event, *what):
         self.doing.setdefault(event.tid, Fault(event.at)).did.update(what)
@@ -248,7 +249,11 @@ class Faults:
                 first, by_slots = False, address not in mapped
             mapped.add(address)
             self.pages.add(place)
-        self.causes[tid, span.start] = *self.why(span, fault, vm, address, first, by_slots), first
+        cause, how = self.why(span, fault, vm, address, first, by_slots)
+        self.causes[tid, span.start] = cause, how, first
+        # The fault that brings a page does not map it where memory was unmapped meanwhile: the next one does.
+        if "page" in fault.did and (cause == "copy" or cause in BROUGHT and self.x86 and "mapping" in self.seen and "map" not in fault.did):
+            self.brought[tid] = address, cause
         self.last[tid] = address
         if first and fault.size >= LARGE:
             begin = address // fault.size * fault.size
@@ -270,16 +275,16 @@ class Faults:
         tid, did = span.tid, fault.did
         access, present, aged = fault.access()
         repeats = address is not None and self.last.get(tid) == address
-        copied = self.copied.pop(tid, None) == address and repeats
+        at, brought = self.brought.pop(tid, (None, ""))
+        maps_it = at == address and repeats and "page" not in did and (brought == "copy" or "map" in did)
         if aged:
             return "access-flag", ""
         if access == "execute" and present:
             return "no-execute", ""
         if access == "write" and did >= {"unmap", "page"} and fault.order == 0:
-            self.copied[tid] = address
             return "copy", ""
-        if copied and "page" not in did:
-            return "copy", ""
+        if maps_it and brought:
+            return brought, ""
         for deed in ("file", "disk"):
             if deed in did:
                 return deed, ""

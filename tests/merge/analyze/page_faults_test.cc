@@ -155,6 +155,20 @@ TEST_F(PageFaultsTest, AWriteThatMakesACopyIsTwoFaults) {
   EXPECT_THAT(told_, ElementsAre("was there", "copy, again", "copy, again"));
 }
 
+TEST_F(PageFaultsTest, TheNextFaultMapsThePageThatAFaultDidNotMap) {
+  const Event page = step(10, HostStep::kPageAlloc, kZeroed);
+  fault(kWriteFault, {page, maps(20, kOtherPage)}, kOtherPage);
+  fault(kWriteFault, {page, unmaps(20, kOtherPage, kVcpu0)});
+  fault(kWriteFault, {maps(20, kPageAt)});
+  fault(kWriteFault, {bio(5, 7), page}, 0x3000);
+  fault(kWriteFault, {maps(20, 0x3000)}, 0x3000);
+  fault(kWriteFault, {page}, 0x4000);
+  fault(kWriteFault, {maps(20, 0x5000)}, 0x5000);
+  fault(kWriteFault, {maps(20, 0x4000)}, 0x4000);
+  EXPECT_THAT(told_, ElementsAre("first", "first", "first, again", "swap", "swap, again", "first",
+                                 "was there", "not known, again"));
+}
+
 TEST_F(PageFaultsTest, WhoTookThePageAwayIsTold) {
   fault(kWriteFault, {step(10, HostStep::kPageAlloc, kZeroed), maps(20, kPageAt)});
   between(unmaps(0, kPageAt, kKhugepaged));

@@ -70,7 +70,6 @@ PageFaults::Removed PageFaults::removed_by(ThreadId thread, const Thread* known)
   if (known == nullptr) return removed;
   removed.how = known->in_reclaim                    ? FaultHow::kReclaim
                 : known->in_compaction               ? FaultHow::kCompaction
-                : known->collapses                   ? FaultHow::kCollapse
                 : known->advice                      ? FaultHow::kMadvise
                 : known->sets_slots                  ? FaultHow::kSlots
                 : known->vcpu && known->deeds.unmaps ? FaultHow::kCopy
@@ -103,6 +102,7 @@ void PageFaults::on_mapping(const Event& event, const HostEvent& host, const Pip
     removed_is_full_ |= removed_.size() >= kMostRemoved;
     if (removed_.size() < kMostRemoved || removed_.contains(page))
       removed_.insert_or_assign(page, removed_by(event.thread, thread));
+    if (thread != nullptr) thread->took = host.address;
   }
   Deeds* deeds = thread != nullptr && thread->vcpu ? &thread->deeds : nullptr;
   const std::uint64_t size = kPage << 9 * std::clamp(host.number - 1, 0, 3);
@@ -138,6 +138,19 @@ void PageFaults::on_brought(Thread& worker, std::uint64_t page) {
     deeds.slept |= done.slept;
   }
   std::erase_if(handed_, [page](const Handed& handed) { return handed.page == page; });
+}
+
+// A collapse unmaps 2 MiB before its first event. `last`: a page in them.
+void PageFaults::on_collapse(ThreadId by, std::uint64_t last, const Pipeline& pipeline) {
+  if (last == kNoPage) return;
+  const ThreadId vm = vm_of(by, pipeline);
+  const std::uint64_t begin = last & ~(kLargePage - 1);
+  for (std::uint64_t at = begin; at < begin + kLargePage; at += kPage) {
+    const auto removed = removed_.find({vm, at});
+    if (removed != removed_.end() && removed->second.by == by &&
+        removed->second.how == FaultHow::kNotKnown)
+      removed->second.how = FaultHow::kCollapse;
+  }
 }
 
 void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeline& pipeline) {
@@ -178,8 +191,8 @@ void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeli
       handed_.push_back({host.address & ~(kPage - 1), event.thread, event.at});
   } else if (host.step == kAsyncDone) {
     on_brought(thread, host.address & ~(kPage - 1));
-  } else if (host.step == kCollapse || host.step == kCollapseEnd) {
-    thread.collapses = host.step == kCollapse;
+  } else if (host.step == kCollapse) {
+    on_collapse(event.thread, std::exchange(thread.took, kNoPage), pipeline);
   } else if (host.step == kMadvise) {
     thread.advice = host.number;
   } else if (host.step == kMadviseEnd) {
@@ -251,10 +264,10 @@ void PageFaults::on(const Event& event, const Pipeline& pipeline) {
     removed_.clear();
     threads_.lose([](Thread& thread) {
       thread.memory.forget_open();
-      thread.in_reclaim = thread.in_compaction = thread.collapses = thread.sets_slots = false;
+      thread.in_reclaim = thread.in_compaction = thread.sets_slots = false;
       thread.deeds = {};
       thread.advice.reset();
-      thread.page = kNoPage;
+      thread.took = thread.page = kNoPage;
     });
   }
 }

@@ -157,7 +157,8 @@ class PageFaults {
     MemoryWorks memory;
     Timestamp memory_until;              // the end of the previous exit
     std::optional<std::int32_t> advice;  // the advice of the madvise() that the thread is in
-    bool collapses = false, in_reclaim = false, in_compaction = false;
+    bool in_reclaim = false, in_compaction = false;
+    std::uint64_t took = kNoPage;           // the page that it removed last
     bool sets_slots = false;                // in an ioctl that changes the VM's memory slots
     // The last fault's page and instruction, if nothing came in between.
     std::uint64_t page = kNoPage, rip = 0;
@@ -196,6 +197,7 @@ class PageFaults {
   void on_host(const Event& event, const HostEvent& host, const Pipeline& pipeline);
   void on_mapping(const Event& event, const HostEvent& host, const Pipeline& pipeline);
   void on_brought(Thread& worker, std::uint64_t page);
+  void on_collapse(ThreadId by, std::uint64_t last, const Pipeline& pipeline);
   [[nodiscard]] ThreadId vm_of(ThreadId thread, const Pipeline& pipeline) const;
   [[nodiscard]] static Removed removed_by(ThreadId thread, const Thread* known);
   [[nodiscard]] const Removed* removed(ThreadId vm, std::uint64_t address) const;

@@ -55,7 +55,7 @@ class Faults:
         self.doing, self.causes, self.seen = {}, {}, set()
         self.handed = []                                 # page, thread, since
         self.removed = {}                                # (vm, address, large): (by, how)
-        self.advice, self.work, self.collapses, self.sets = {}, {}, set(), set()
+        self.advice, self.work, self.took, self.sets = {}, {}, {}, set()
         self.pages, self.changes = set(), collections.Counter()
         self.ranges, self.mapped = {}, {}
         self.changer, self.logs = {}, set()
@@ -88,7 +88,7 @@ class Faults:
         self.handed.clear()
         self.advice.clear()
         self.work.clear()
-        self.collapses.clear()
+        self.took.clear()
         self.sets.clear()
         self.last.clear()
         self.brought.clear()
@@ -143,8 +143,11 @@ class Faults:
             self.advice.pop(tid, None)
         elif name == "sys_enter_ioctl":
             self.on_ioctl(event)
-        elif name.startswith("mm_collapse_huge_page"):
-            (self.collapses.add if name.endswith("_isolate") else self.collapses.discard)(tid)
+        elif name == "mm_collapse_huge_page_isolate":  # what it collapses is unmapped before
+            vm, last, _ = self.took.pop(tid, (None, 0, None))
+            for place, (by, how) in self.removed.items():
+                if by == tid and not how and place[0] == vm and place[1] // LARGE == last // LARGE and not place[2]:
+                    self.removed[place] = by, "collapse"
         elif work and name.endswith("_begin"):
             self.work[tid] = work
         elif work and self.work.get(tid) == work:
@@ -189,9 +192,10 @@ class Faults:
         place = self.vm(tid), hexadecimal(event, "gfn") * PAGE, level > 1
         if maps(old) and not maps(now):
             advice = self.advice.get(tid)
-            how = self.work.get(tid) or ("collapse" if tid in self.collapses else f"madvise {advice}" if advice is not None
+            how = self.work.get(tid) or (f"madvise {advice}" if advice is not None
                                          else "slots" if tid in self.sets else "copy" if tid in self.vcpus and self.unmaps(tid) else "")
             self.removed[place] = tid, how
+            self.took[tid] = place
         elif maps(now) and not maps(old):
             for vm in place[0], 0:
                 gone = self.removed.pop((vm, *place[1:]), None)

@@ -169,6 +169,22 @@ TEST_F(PageFaultsTest, TheNextFaultMapsThePageThatAFaultDidNotMap) {
                                  "was there", "not known, again"));
 }
 
+TEST_F(PageFaultsTest, ACollapseHasRemovedItsPagesBeforeItsEvent) {
+  for (const std::uint64_t at : {kPageAt, kPageAt + 0x1000, kPageAt + 0x200000}) {
+    fault(kWriteFault, {step(10, HostStep::kPageAlloc, kZeroed), maps(20, at)}, at);
+    if (at != kPageAt + 0x1000) between(unmaps(0, at, kKhugepaged));
+  }
+  between(step(0, HostStep::kUnmap, 0, 0, kKhugepaged));
+  between(unmaps(0, kPageAt + 0x1000, kKhugepaged));
+  between(step(0, HostStep::kCollapse, 0, 0, kKhugepaged));
+  fault(kWriteFault, {maps(20, kPageAt)});
+  EXPECT_EQ(how_, FaultHow::kCollapse);
+  fault(kWriteFault, {maps(20, kPageAt + 0x1000)}, kPageAt + 0x1000);
+  EXPECT_EQ(how_, FaultHow::kCollapse);
+  fault(kWriteFault, {maps(20, kPageAt + 0x200000)}, kPageAt + 0x200000);
+  EXPECT_EQ(how_, FaultHow::kNotKnown);
+}
+
 TEST_F(PageFaultsTest, WhoTookThePageAwayIsTold) {
   fault(kWriteFault, {step(10, HostStep::kPageAlloc, kZeroed), maps(20, kPageAt)});
   between(unmaps(0, kPageAt, kKhugepaged));

@@ -73,7 +73,7 @@ def share(what, found, planted, wrong, most=MOST):
 def check_uffd(trapline, folder, wrong):
     """From the fault's message to the thread that serves it until that has its answer."""
     lines = (folder / "uffd.txt").read_text(encoding="utf-8").split("\n")
-    spans = [tuple(int(word) for word in line.split()[1:]) for line in lines if line]
+    spans = [tuple(int(word) for word in line.split()[1:3]) for line in lines if line]
     # Before its first exit that is recorded nothing tells of the vCPU.
     events, _ = oracle.read(str(folder / "uffd.dat"))
     first = next(event.at for event in events if event.name == "kvm_exit")

@@ -27,19 +27,35 @@ each_thread_has_the_time_and_the_wakers_that_are_planted() {
 
 each_planted_fault_has_its_cause() { planted_faults pages-huge pages-file pages-logged pages-ballooned; }
 
+# Beside the server's own log, /proc/PID/smaps and pagemap, and memory.events.
+pages_that_came_or_went_have_their_cause() {
+  planted_faults pages-touched pages-swapped-in pages-answered pages-zapped pages-collapsed pages-khugepaged pages-reclaimed
+}
+
 # With what `record --host-cpu` adds: the work items of kernel workers, and interrupts on the idle CPU.
 ten_quiet_guests_have_no_fault_that_a_change_caused() { planted_faults pages-quiet-{1..10}; }
 
+# The third disk: a swap area, of which only the header is written.
+make_swap_area() {
+  truncate -s 64M "$work/swap"
+  {
+    printf '\1\0\0\0\377\77\0\0' | dd of="$work/swap" bs=1 seek=1024 conv=notrunc
+    printf 'SWAPSPACE2' | dd of="$work/swap" bs=1 seek=4086 conv=notrunc
+  } 2>/dev/null
+  swap_disk=(--qemu-arg -drive --qemu-arg "file=$work/swap,format=raw,cache=unsafe,if=virtio")
+}
+
 planted_faults() {
   local thing names=("$@")
+  make_swap_area
   for thing in qemu10 kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
   command_for_box
   # The second disk holds a guest's memory.
   run "$scripts/kvm-box" --out "$work/out" --still 120 --timeout 500 --env "RECORDINGS=${names[*]}" "${box_files[@]}" \
     --file "$TRAPLINE_BINARY_DIR/tests/guest/planted-guest.elf" --file "$TRAPLINE_BINARY_DIR/tests/guest/plant" \
-    --file "$TRAPLINE_BINARY_DIR/tests/guest/plant-memory.so" --file "$scripts/box/guests.sh" \
-    --file "$tests/guest/linux/bill-init" --file "$(fetched guest-amd64)/virtio_balloon.ko" \
-    --qemu-arg -drive --qemu-arg driver=null-co,size=128M,read-zeroes=on,if=virtio "$tests/data/record/pages"
+    --file "$TRAPLINE_BINARY_DIR/tests/guest/plant-memory.so" --file "$TRAPLINE_BINARY_DIR/tests/guest/plant-uffd.so" \
+    --file "$scripts/box/guests.sh" --file "$tests/guest/linux/bill-init" --file "$(fetched guest-amd64)/virtio_balloon.ko" \
+    --qemu-arg -drive --qemu-arg driver=null-co,size=128M,read-zeroes=on,if=virtio "${swap_disk[@]}" "$tests/data/record/pages"
   expect_equal "exit status of the box" 0 "$status"
   python3 "$tests/merge/planted_faults.py" "$trapline" "$work/out" "${names[@]}" || fail "see above"
 }

@@ -1,7 +1,7 @@
 // Loaded into QEMU (LD_PRELOAD), for the tests of `trapline stalls`: the guest's memory from 16 to
 // 48 MiB is served by a thread of user space (userfaultfd), which answers each page fault after
-// 60 ms, or $PLANT_UFFD_MS; from when to when goes to the file $PLANT_UFFD names, in nanoseconds
-// of CLOCK_MONOTONIC, once that file is there.
+// 60 ms, or $PLANT_UFFD_MS; from when to when, in nanoseconds of CLOCK_MONOTONIC, and the
+// guest-physical address go to the file $PLANT_UFFD names, once that file is there.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -26,6 +26,7 @@ enum {
 };
 
 static char path[256];
+static char* guest;  // its memory
 
 static void* serve(void* argument) {
   const int uffd = (int)(long)argument;
@@ -42,7 +43,8 @@ static void* serve(void* argument) {
     FILE* out = fopen(path, "r+");
     if (out != NULL) {
       fseek(out, 0, SEEK_END);
-      fprintf(out, "uffd %llu %llu\n", (unsigned long long)begin, (unsigned long long)now());
+      fprintf(out, "uffd %llu %llu %#llx\n", (unsigned long long)begin, (unsigned long long)now(),
+              (unsigned long long)(copy.dst - (uintptr_t)guest));
       fclose(out);
     }
     if (ioctl(uffd, UFFDIO_COPY, &copy) != 0) perror("UFFDIO_COPY");
@@ -73,6 +75,7 @@ int madvise(void* memory, size_t size, int advice) {
   if (wanted != NULL && !taken && advice == MADV_HUGEPAGE && size == (size_t)kGuestMiB * kMiB) {
     taken = 1;
     snprintf(path, sizeof path, "%s", wanted);
+    guest = memory;
     take(memory);
   }
   return done;

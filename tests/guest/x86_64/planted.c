@@ -11,6 +11,7 @@
 //   d ROUNDS N    writes to each of N pages of 4 KiB from 16 MiB on, then reads the RTC
 //   r ROUNDS N    the same, but reads each page first
 //   e ROUNDS N    computes for about 100 ms, then writes to each of the N pages
+//   k ROUNDS N    the same with pages that are 2 MiB apart
 //
 // It ends through isa-debug-exit at 0x501 and tells the console at 0x402 that it did.
 #include "known_work.h"
@@ -47,9 +48,9 @@ FUNCTION void halt_until_timer(uint32_t ns) {
   __asm__ volatile("sti; hlt; cli" : : : "memory");
 }
 
-FUNCTION void write_pages(unsigned count, int reads) {
+FUNCTION void write_pages(unsigned count, int reads, unsigned apart) {
   for (unsigned i = 0; i < count; ++i) {
-    volatile uint8_t* page = (volatile uint8_t*)(0x1000000 + (uintptr_t)i * 4096);
+    volatile uint8_t* page = (volatile uint8_t*)(0x1000000 + (uintptr_t)i * apart);
     if (reads) sink += *page;
     *page = 1;
   }
@@ -66,8 +67,9 @@ void kmain(const uint8_t* start_info) {
   for (uint32_t i = 0; i < times; ++i) {
     if (what == 'c' || what == 'w') sum += compute(i, 100000);
     if (what == 'l') sum += compute(i, 2000);
-    if (what == 'e') sum += compute(i, 10000000);
-    if (what == 'd' || what == 'r' || what == 'e') write_pages(pages, what == 'r');
+    if (what == 'e' || what == 'k') sum += compute(i, 10000000);
+    if (what == 'd' || what == 'r' || what == 'e') write_pages(pages, what == 'r', 4096);
+    if (what == 'k') write_pages(pages, 0, 0x200000);
     if (what == 'c' || what == 'd' || what == 'r' || what == 'l' || (what == 'w' && i % 8 == 0))
       sum += rtc_read(0);
     if (what == 'h') halt_until_timer(ns);

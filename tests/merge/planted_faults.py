@@ -50,17 +50,19 @@ ARM64 = {
     "arm64-served": [("userfaultfd", "plant-uffd")],
     "arm64-file": [("file", None)],
     "arm64-logged": [("first-touch", None), ("write-protected", None)],
+    "arm64-ring": [("first-touch", None), ("write-protected", None)],
+    "arm64-swapped": [("swap", None)],
 }
 ALL = CHECKS | ANEW | ARM64
 FIRST_ARM64 = 0x40000000 + FIRST  # its memory begins at 1 GiB
-REPEATED = {"pages-logged": 600, "arm64-logged": 600, "pages-reclaimed": 12000}  # at least so many of them
+REPEATED = {"pages-logged": 600, "arm64-logged": 600, "arm64-ring": 600, "pages-reclaimed": 12000}  # at least so many of them
 HUGE = {"pages-huge": 200, "pages-collapsed": 200, "pages-khugepaged": 200}  # pages that are 2 MiB apart
 MANY = {"pages-reclaimed": 12000}
 MOST_OF_QEMU = 5  # pages that QEMU touched first, for the firmware
 LEAST_RECLAIMS = 200  # faults in which pages were reclaimed
-# How pages of a cause were removed.
-HOW = {"pages-collapsed": {"removed": "madvise(MADV_COLLAPSE)"}, "pages-khugepaged": {"removed": "collapse of pages"},
-       "pages-zapped": {"removed": "madvise(MADV_DONTNEED)"}}
+# How pages of a cause were removed, or how writes are logged.
+HOW = {"arm64-ring": {"write-protected": "dirty ring"}, "pages-collapsed": {"removed": "madvise(MADV_COLLAPSE)"},
+       "pages-khugepaged": {"removed": "collapse of pages"}, "pages-zapped": {"removed": "madvise(MADV_DONTNEED)"}}
 SLOTS = {"pages-logged": "pc.ram"}  # the memory slot in which they are
 
 
@@ -185,7 +187,8 @@ MORE = {"pages-answered": answered, "pages-touched": edges, "pages-swapped-in": 
 
 
 def check(trapline, folder, name):
-    path = Path(folder) / name / ("trace.dat" if name in ARM64 else "")
+    path = Path(folder) / name
+    path = path if (path / "session.json").exists() else path / "trace.dat"
     rows = fault_oracle.rows_of(trapline, path)
     if name.startswith("pages-quiet"):
         yield from quiet(name, path, rows)

@@ -61,11 +61,20 @@ planted_faults() {
 }
 
 each_fault_planted_on_arm64_has_its_cause() {
-  local thing names=(arm64-touched arm64-copied arm64-served arm64-file arm64-logged)
-  for thing in qemu10 kernel-arm64 box-arm64; do fetched "$thing" >/dev/null; done
-  run "$scripts/kvm-box" --arch arm64 --out "$work/out" --still 120 --timeout 500 --env "RECORDINGS=${names[*]}" \
-    --file "$TRAPLINE_BINARY_DIR/tests/guest/planted-guest-arm64.elf" --file "$TRAPLINE_BINARY_DIR/tests/guest/plant-pages-arm64.so" \
-    --qemu-arg -drive --qemu-arg driver=null-co,size=128M,read-zeroes=on,if=virtio "$tests/data/record/pages"
+  planted_faults_arm64 kernel-arm64 arm64-touched arm64-copied arm64-served arm64-file arm64-logged arm64-swapped
+}
+
+# Linux 6.1 has no dirty ring on arm64.
+so_has_each_in_a_dirty_ring_of_arm64() { planted_faults_arm64 kernel-arm64-trixie arm64-ring; }
+
+planted_faults_arm64() {  # planted_faults_arm64 KERNEL NAME...
+  local thing kernel=$1 names=("${@:2}")
+  make_swap_area
+  for thing in qemu10 "$kernel" box-arm64; do fetched "$thing" >/dev/null; done
+  run "$scripts/kvm-box" --arch arm64 --kernel "$kernel" --out "$work/out" --still 120 --timeout 500 \
+    --env "RECORDINGS=${names[*]}" --file "$TRAPLINE_BINARY_DIR/tests/guest/planted-guest-arm64.elf" \
+    --file "$TRAPLINE_BINARY_DIR/tests/guest/plant-pages-arm64.so" \
+    --qemu-arg -drive --qemu-arg driver=null-co,size=128M,read-zeroes=on,if=virtio "${swap_disk[@]}" "$tests/data/record/pages"
   expect_equal "exit status of the box" 0 "$status"
   python3 "$tests/merge/planted_faults.py" "$trapline" "$work/out" "${names[@]}" || fail "see above"
 }

@@ -1,13 +1,16 @@
 // Loaded into QEMU (LD_PRELOAD) on arm64, built without that machine's C library: the guest's
-// memory of 64 MiB is in small pages, and with $PLANT_UFFD a thread of user space serves it from 16
-// to 48 MiB (userfaultfd), a millisecond after each fault.
+// memory of 64 MiB is in small pages. With $PLANT_UFFD a thread of user space serves it from 16 to
+// 48 MiB (userfaultfd), a millisecond after each fault; with $PLANT_SWAP, memory.reclaim of QEMU's
+// cgroup, that part is swapped out before the guest runs.
 #include <stddef.h>
 #include <stdint.h>
 
 extern long syscall(long number, ...);
 extern char* getenv(const char* name);
 extern _Noreturn void exit(int status);
+extern int open(const char* path, int flags, ...);
 extern long read(int fd, void* to, size_t size);
+extern long write(int fd, const void* from, size_t size);
 extern int usleep(unsigned us);
 extern int pthread_create(uintptr_t* thread, const void* attributes, void* (*run)(void*),
                           void* argument);
@@ -24,7 +27,7 @@ struct message {
   uint64_t flags, address, feature;
 };
 enum { kIoctl = 29, kMadvise = 233, kUserfaultfd = 282, kCloexec = 02000000, kApi = 0xaa };
-enum { kHugePage = 14, kNoHugePage = 15, kMiB = 1 << 20, kPage = 4096 };
+enum { kHugePage = 14, kNoHugePage = 15, kPageOut = 21, kMiB = 1 << 20, kPage = 4096 };
 
 static void* serve(void* argument) {
   const int uffd = (int)(intptr_t)argument;
@@ -50,14 +53,25 @@ static void take(char* memory) {
     exit(1);
 }
 
+static void swap_out(char* memory, const char* reclaim) {
+  char* begin = memory + 16UL * kMiB;
+  for (size_t at = 0; at < 32UL * kMiB; at += kPage) begin[at] = 1;
+  syscall(kMadvise, begin, 32UL * kMiB, (long)kPageOut);
+  usleep(500000);
+  const int fd = open(reclaim, 1);  // O_WRONLY
+  if (fd < 0) exit(1);
+  write(fd, "32M", 3);  // EAGAIN: there was less
+}
+
 // QEMU asks for huge pages for the guest's memory before the guest has any.
 int madvise(void* memory, size_t size, int advice) {
   static int taken;
   if (advice != kHugePage || size != 64UL * kMiB)
     return (int)syscall(kMadvise, memory, size, (long)advice);
-  if (getenv("PLANT_UFFD") != NULL && !taken) {
-    taken = 1;
-    take(memory);
-  }
-  return (int)syscall(kMadvise, memory, size, (long)kNoHugePage);
+  const int done = (int)syscall(kMadvise, memory, size, (long)kNoHugePage);
+  const char* swapped = getenv("PLANT_SWAP");
+  if (!taken && getenv("PLANT_UFFD") != NULL) take(memory);
+  if (!taken && swapped != NULL) swap_out(memory, swapped);
+  taken = 1;
+  return done;
 }

@@ -154,6 +154,22 @@ std::vector<HostRuns::Run> HostRuns::open(Timestamp end) const {
   return runs;
 }
 
+HostRuns::Works HostRuns::works(Timestamp end) const {
+  Works works = works_;
+  const std::vector<Run> runs = open(end);
+  for (const auto& [worker, item] : items_.entries()) {
+    const bool is_open = item.address != 0 && knows_works();
+    const Thread* thread = is_open ? threads_.find(worker) : nullptr;
+    if (thread == nullptr) continue;
+    Work& of = works[{worker, item.by}];
+    of.ran_ns += thread->ran_ns - item.ran_ns;
+    for (const Run& run : runs)
+      if (run.thread == worker) of.ran_ns += elapsed(run.begin, run.end);
+    ++of.items;
+  }
+  return works;
+}
+
 bool HostRuns::covers(Timestamp begin, Timestamp end) const {
   return first_switch_ && elapsed(begin, std::max(begin, *first_switch_)) <= kMostAfter &&
          (goes_on_ || elapsed(std::min(end, *last_switch_), end) <= kMostAfter);

@@ -42,8 +42,8 @@ class HostRuns {
   static constexpr std::size_t kMostLines = 64;
   using Entry = ThreadTable<Thread>::Entry;
   // The work items that a kernel worker ran for the thread that queued them: their number, and how
-  // long the worker ran in them. An item counts when its end is recorded, and only if it was queued
-  // in the thread's own context, not in an interrupt.
+  // long the worker ran in them. An item counts if it was queued in the thread's own context, not
+  // in an interrupt.
   struct Work {
     std::uint64_t ran_ns = 0, items = 0;
     Timestamp last = {};  // the end of the last item
@@ -103,7 +103,8 @@ class HostRuns {
     const Lines* lines = lines_.find(thread);
     return lines == nullptr ? Lines() : *lines;
   }
-  [[nodiscard]] const Works& works() const { return works_; }
+  // Returns all works; an open item counts with what its worker ran until `end`.
+  [[nodiscard]] Works works(Timestamp end) const;
   // Returns whether work items' ends, and who queued them, were recorded.
   [[nodiscard]] bool knows_works() const { return knows_works_ && knows_queues_; }
   // Returns whether all kinds of interrupts were recorded.

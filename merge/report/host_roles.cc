@@ -80,7 +80,7 @@ std::vector<HostThread> host_threads(const Naming& names,
 std::vector<HostThread> host_works(const Naming& names) {
   const auto vms = selected_vms(names);
   std::map<std::pair<const Vm*, ThreadId>, HostThread> works;
-  for (const auto& [key, work] : names.pipeline.host_runs()->works()) {
+  for (const auto& [key, work] : names.pipeline.host_runs()->works(names.pipeline.end())) {
     const auto [worker, by] = key;
     const auto vm = vms.find(vm_of(by, {}, names));
     if (vm == vms.end() || names.processes.is_of_several(by)) continue;

@@ -8,6 +8,7 @@ import bisect
 import collections
 import itertools
 import json
+import math
 import re
 import subprocess
 
@@ -111,7 +112,7 @@ def interrupts_of(events, runs):
 
 
 def works_of(events, runs):
-    """{worker: [ns that it ran in work items that each thread queued, {thread: ns}, items]}: an item counts at its end."""
+    """{worker: {thread: [ns that the worker ran in work items that the thread queued, items]}}"""
     queued, at, works = {}, {}, collections.defaultdict(lambda: collections.defaultdict(lambda: [0, 0]))
 
     def ran(tid, until):
@@ -133,6 +134,12 @@ def works_of(events, runs):
                 of = works[event.tid][by]
                 of[0] += ran(event.tid, event.at) - ran(event.tid, since)
                 of[1] += 1
+    if not any(event.name == WORK[2] for event in events):
+        return works
+    for tid, (_, by, since) in at.items():  # they do not end in the recording
+        if by is not None:
+            works[tid][by][0] += ran(tid, math.inf) - ran(tid, since)
+            works[tid][by][1] += 1
     return works
 
 

@@ -130,6 +130,15 @@ TEST_F(WorkItemsTest, AWorkerRanForTheVmWhoseThreadQueuedTheItem) {
               testing::Contains("9: 145 of VM 50 in 2 items"));
 }
 
+TEST_F(WorkItemsTest, AnItemThatGoesOnAtTheEndCountsUntilThen) {
+  EXPECT_THAT(told(around({works(1030, kVcpu0, HostStep::kWorkQueued, kItem),
+                           works(1040, kVcpu0, HostStep::kWorkQueued, kOther)},
+                          {works(1110, kKworker, HostStep::kWorkBegin, kItem),
+                           works(1150, kKworker, HostStep::kWorkEnd, kItem),
+                           works(1160, kKworker, HostStep::kWorkBegin, kOther)})),
+              testing::Contains("9: 280 of VM 50 in 2 items"));
+}
+
 TEST_F(WorkItemsTest, AnItemOfAnInterruptOrWithoutAnEndIsOfNobody) {
   const auto none = testing::Not(testing::Contains(testing::HasSubstr("items")));
   EXPECT_THAT(

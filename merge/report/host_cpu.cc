@@ -435,6 +435,10 @@ Table role_table(const std::vector<HostVmRow>& vms, const ReportData& data, cons
   table.add({"cpus"}, &Row::cpus);
   for (const HostRole role : kRolesOfVm)
     table.add({key_of(role)}, [role](const Row& row) { return time_of(row, role); });
+  if (std::ranges::any_of(vms, [](const Row& row) { return row.idle_wakes.value_or(0) != 0; })) {
+    table.add({"idle_wakes"}, &Row::idle_wakes);
+    table.add({"idle_ns"}, &Row::idle_ns);
+  }
   return table;
 }
 

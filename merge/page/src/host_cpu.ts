@@ -6,7 +6,7 @@ import type { View } from "./drawing";
 import type { Model } from "./model";
 import { lossMarks, stacked } from "./strip";
 import { coloured, number, rowsTable } from "./rows";
-import { duration, moment, percent } from "./text";
+import { duration, grouped, moment, percent } from "./text";
 import type { Fields, Rows } from "./types";
 
 const kWidth = 240; // px of a bar
@@ -34,6 +34,7 @@ export function hostCpu(model: Model, { rows, sentence }: Rows, times: Rows | un
     rowsTable("Host CPU of each VM", [["VM", "name", "vm"], ["CPUs", "node", (row) => number(row.cpus < 0.001 ? "< 0.001" : row.cpus.toFixed(3))], ["CPU time", "time", "ns"],
       ["By thread", "node", (row) => coloured(roles(row), Math.max(1, (row.ns / most) * kWidth))],
       ["", "node", (row) => roles(row).flatMap(([role, colour, ns]) => [swatch(colour), `${role} ${percent(ns / Math.max(1, row.ns))}\u2003`])]], rows),
+    ...rows.filter((row) => row.idle_wakes > 0).map((row) => h("p", {}, name(`VM ${row.vm}`), `: interrupts that woke its threads on idle CPUs: ${grouped(row.idle_wakes)}. They took ${duration(row.idle_ns)}, which is in no row.`)),
     ...strips.map(({ row, chart }) => h("figure", {}, h("figcaption", {}, h("strong", {}, name(`VM ${row.vm}`)), h("span", { class: "dim" }, " CPUs over time")), chart.element)),
     times && times.left_out > 0 && dim(`${times.left_out} more VMs have no picture.`), strips.length > 0 && reading);
 

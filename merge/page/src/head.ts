@@ -13,8 +13,7 @@ import type { Recording } from "./types";
 // The sentences that the report's text begins with. A label like "LOST:" marks a sentence on what is missing.
 const sentences = ({ above }: Recording): [label: string, text: string][] => above.flatMap((label, i): [string, string][] => (i % 2 ? [] : [[label, above[i + 1] ?? ""]]));
 const kMissing = /^[A-Z ]+:$/;
-const kUserEnds: Record<string, string> = {
-  ioctl: "User time ends at the system call back into KVM",
+const kUserEnds: Record<string, string> = { ioctl: "User time ends at the system call back into KVM",
   reload: "User time ends at KVM's next event, as sys_enter_ioctl was not recorded",
   entry: "User time ends at kvm_entry, as no earlier event of KVM was recorded",
   none: "When user time ends was not recorded",

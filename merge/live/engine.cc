@@ -107,8 +107,8 @@ bool Engine::pass_time(Timestamp complete) {
     frame_end_ = later(complete, options_.interval_ns);
   }
   if (!first_) return false;
-  // No event in view is earlier than `complete`. A frame that ends because time passes without
-  // events is closed whatever the limit on rows.
+  // All events before `complete` have been taken. If the last call found no frame to close, the
+  // next frame is closed whatever the limit on rows.
   if (close_next(complete, std::exchange(caught_up_, false))) return true;
   caught_up_ = true;
   return false;

@@ -2,11 +2,13 @@
 //
 //   Timeline ──> Pipeline ──> FrameMaker ──> a frame for every interval ──> callback
 //
-// A frame costs as much as the vCPUs that it contains. Time without events must cost a recording
-// nothing, so frames are longer than the interval if a recording has few events for its length.
+// The cost of a frame depends on its number of vCPUs, even if it has no events. So that long times
+// without events cost little, frames are longer than the interval if a recording has few events for
+// its length.
 //
-// The exit model is chosen from what the sources can show. A live source learns more with time (for
-// example, that the machine's KVM has no kvm_exit): then the model is chosen anew at a frame's end.
+// The exit model, which says how an exit's time is divided, is chosen from what the sources can
+// show. A live source learns more with time (for example, that the machine's KVM has no kvm_exit):
+// then the model is chosen anew at a frame's end.
 #pragma once
 
 #include <functional>
@@ -42,7 +44,8 @@ class Engine {
   // Called before a frame is closed, so that the caller can add VMs that have just started to
   // known().
   std::function<void()> before_close;
-  // Returns the processes of threads and their names from outside the events. The caller adds some.
+  // Returns processes and names of threads that do not come from the events. The caller may add
+  // some.
   [[nodiscard]] Processes& known() { return known_; }
 
   [[nodiscard]] const EngineOptions& options() const { return options_; }

@@ -87,7 +87,7 @@ void FrameMaker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
 void FrameMaker::request(const RequestSpan& request, const Pipeline&) { requests_.add(request); }
 
 void FrameMaker::stall(const Stall& stall, const Pipeline&) {
-  if (stall.vcpus != 0) return;  // its vCPUs' stalls are reported too
+  if (stall.vcpus != 0) return;  // a VM's stall: its vCPUs' stalls are reported too
   while (!stalls_.empty() && stalls_.back().length() <= stall.length()) stalls_.pop_back();
   stalls_.push_back(
       {.thread = stall.thread, .begin = stall.begin, .end = stall.end, .lasts = stall.open});
@@ -114,7 +114,7 @@ void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
     VcpuTotals now = totals;
     const auto [place, is_new] = before_.try_emplace(thread);
     VcpuTotals& before = place->second;
-    if (is_new) {  // it was offline in earlier frames, when it was not known to run a vCPU
+    if (is_new) {  // the thread was offline in frames before it was known to run a vCPU
       const std::uint64_t inside = elapsed(std::max(frame.begin, totals.begin), frame.end);
       const std::uint64_t offline = minus(inside, totals.time_ns() - totals.offline_ns);
       before.offline_ns = minus(totals.offline_ns, offline);

@@ -50,7 +50,7 @@ struct HostRoleTime {
   Vm vm;
   HostRole role = HostRole::kNotKnown;
   std::uint64_t ns = 0;       // in the interval
-  std::uint64_t more_ns = 0;  // not in any frame so far, with what ran before its VM was known
+  std::uint64_t more_ns = 0;  // no frame had it before; also from before the VM was known
 };
 
 // The page faults of a vCPU with one cause.
@@ -63,7 +63,8 @@ struct Frame : LossCounts {
   Timestamp begin, end;
   std::vector<Cell> cells;
   std::uint64_t folded = 0;  // exits beyond the greatest number of cells
-  // The vCPUs' times between begin and end, including the exits open at both: at most the interval.
+  // Each vCPU's times between begin and end, at most the interval. An exit that is open at begin or
+  // end counts with its time inside the interval.
   std::vector<VcpuTotalsOf> vcpus;
   std::vector<KeptExit> slow;  // the slowest exits that are not halts, the slowest first
   WaitReport waits;
@@ -136,9 +137,9 @@ class FrameMaker final : public SpanSink {
   FaultTotals faults_;
   std::deque<OpenStall> stalls_;  // of the last minute, except those that a later one outlasts
   std::map<ThreadId, VcpuTotals> before_;   // at begin_
-  std::map<ThreadId, std::uint64_t> ran_;   // ns, at begin_
-  std::map<ThreadId, std::uint64_t> told_;  // of ran_, what frames have
-  LossCounts counted_;                      // at begin_, as events_
+  std::map<ThreadId, std::uint64_t> ran_;   // ns that threads ran, at begin_
+  std::map<ThreadId, std::uint64_t> told_;  // ns of ran_ that frames have
+  LossCounts counted_;                      // at begin_; so is events_
   std::uint64_t events_ = 0;
 };
 

@@ -26,7 +26,7 @@ Result<std::unique_ptr<LiveSource>> LiveSource::open(std::unique_ptr<PageFeed> f
   const trace_dat::Layout& layout = feed->layout();
   auto formats = kernel_events::Formats::parse(feed->name(), kernel_events::FormatTexts(layout));
   if (!formats) return tl::unexpected(std::move(formats).error());
-  // Without a format, its events would be missing from every frame.
+  // Events whose format cannot be read would be missing from every frame.
   if (const auto& read = formats->texts().status(); !read) return tl::unexpected(read.error());
   SourceInfo info;
   info.path = feed->name();
@@ -103,8 +103,8 @@ Result<bool> LiveSource::fetch() {
     if (!drained_[cpu]) full_to = std::min(full_to, ring_.complete(cpu));
   ended_ = !*goes_on && *drained;
   complete_ = ended_ ? kNoEnd : std::max(complete_, ring_.complete());
-  // A CPU that has the greatest number of unread pages must be read, whatever the others may still
-  // bring.
+  // A CPU with as many unread pages as are fetched ahead must be read, although the other CPUs may
+  // still get earlier events.
   if (!*drained && !ring_.has_next(complete_, wants())) complete_ = std::max(complete_, full_to);
   make_room();
   return !*drained;

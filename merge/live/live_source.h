@@ -34,19 +34,20 @@ class LiveSource final : public kernel_events::KernelEventSource, private record
 
   [[nodiscard]] Read next(Event& event) override;
   [[nodiscard]] double progress() const override { return 0; }
-  // Returns what the events so far show.
+  // Returns what the source can show, judged by the events so far.
   [[nodiscard]] Capabilities capabilities() const override;
   [[nodiscard]] std::string comm(ThreadId thread) const override;
 
-  // Return the pages that are still in memory, and the time of the first event that all CPUs still
-  // have.
+  // Return the pages that are still in memory, and the time from which they have the events of all
+  // CPUs.
   [[nodiscard]] const record::PageRing& ring() const { return ring_; }
   [[nodiscard]] Timestamp kept_from() const { return Timestamp(kept_from_); }
 
  private:
   LiveSource(kernel_events::Formats formats, SourceInfo info, Capabilities capabilities,
              std::unique_ptr<PageFeed> feed, std::size_t ring_bytes);
-  // Returns how many more of a CPU's pages are fetched; the others wait in the kernel, or on disk.
+  // Returns how many more of a CPU's pages may be fetched now; further pages wait in the kernel, or
+  // on disk.
   [[nodiscard]] std::size_t room(unsigned cpu) const override;
   [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override;
   void drained(unsigned cpu) override;

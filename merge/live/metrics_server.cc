@@ -45,7 +45,7 @@ bool parse(std::string_view host, std::uint16_t port, sockaddr_storage& address)
   return ::inet_pton(address.ss_family, name.c_str(), to) == 1;
 }
 
-// All clients of an interval share its text, however slowly they read.
+// Serves one text per interval, which all clients share, however slowly they read.
 class Daemon final : public MetricsServer {
  public:
   Daemon() = default;

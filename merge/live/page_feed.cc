@@ -183,7 +183,7 @@ class SessionFeed final : public PageFeed {
         return true;
       }
       if (ended_) return tl::unexpected(read.error());
-      if (!look_at_pages(here())) cpu.area.size = 0;  // they were moved meanwhile
+      if (!look_at_pages(here())) cpu.area.size = 0;  // the pages were moved meanwhile
     }
     return false;
   }
@@ -214,7 +214,7 @@ class SessionFeed final : public PageFeed {
   }
 
  private:
-  // Looks for the pages where they are now.
+  // Finds where each CPU's pages are now: in raw/ or, once the recorder has finished, in trace.dat.
   Result<void> look_at_pages(const std::string& folder) {
     auto file = trace_dat::open_trace_file(folder + "/trace.dat");
     if (!file) return tl::unexpected(std::move(file).error());

@@ -125,7 +125,7 @@ std::string Figures::text() const {
       std::to_string(lost_));
   add("trapline_losses_total", "Times that events were lost.", std::to_string(gaps_));
   add("trapline_process_cpu_seconds_total", "CPU time of trapline top itself.", cpu_seconds());
-  // Without entries the number is not known, which is not 0.
+  // Without kvm_entry the number of exits is not known, so the series is left empty rather than 0.
   series("trapline_vcpu_exits_total", "VM exits of a vCPU.",
          lacks_entries_ ? decltype(vcpus_)() : vcpus_,
          [](const VcpuTotals& vcpu) { return vcpu.exits; });

@@ -19,7 +19,7 @@ namespace trapline::live {
 
 class Figures {
  public:
-  // Limits for the series of exits, and of vCPUs, that have their own labels. Later ones count for
+  // Limits for the series of exits, and of vCPUs, that have their own labels. Later series count as
   // [other], so that the number of series is bounded and no counter decreases.
   static constexpr std::size_t kMostRows = 512, kMostVcpus = 512;
   // Upper bounds of the histograms' buckets in ns: bounds of Histogram, at which its counts are

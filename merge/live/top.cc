@@ -109,9 +109,9 @@ class Run {
   }
 
  private:
-  // For a live source this comes before an instance is made, which must be removed at the end.
-  // Opening a recording makes nothing and may take long, so until it is open, signals end the
-  // program.
+  // Makes signals end the run in order. For a live source, call it before an instance is made,
+  // which must be removed at the end. Opening a recording makes nothing and may take long, so until
+  // it is open, signals end the program.
   Result<void> take_over_signals() {
     return signals_ ? Result<void>() : assign(signals_, record::open_signals());
   }

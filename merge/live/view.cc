@@ -131,7 +131,7 @@ bool View::key(int key) {
       break;
     case kDown:
     case 'j':
-      ++selected_;  // draw() knows the last one
+      ++selected_;  // draw() limits it to the last row
       break;
     case kEnter:
       open_row();

@@ -30,7 +30,7 @@ class View {
   // Handles a key. Returns false if the user wants to leave.
   [[nodiscard]] bool key(int key);
   void say(std::string message) { message_ = std::move(message); }
-  // Called for the key w; what it returns is shown.
+  // Called for the key w; the text that save() returns is shown.
   std::function<std::string()> save;
 
   // Returns `height` lines; the first, the path and the last may be wider than the style says.
@@ -77,7 +77,7 @@ class View {
   std::vector<Place> path_;
   std::size_t selected_ = 0;
   std::string filter_, message_;
-  std::string answer_;  // to the last key: until the next one it is shown in a message's place
+  std::string answer_;  // answer to the last key, shown instead of a message until the next key
 };
 
 }  // namespace trapline::live

@@ -97,14 +97,14 @@ void Cgroups::look_at(pid_t tid, const Thread& thread) {
 }
 
 void Cgroups::update(const std::map<pid_t, Thread>& threads) {
-  const bool few = threads.size() <= kMostThreads;  // otherwise only new ones
+  const bool few = threads.size() <= kMostThreads;  // else only new threads are looked up
   for (const auto& [tid, thread] : threads)
     if (few || (of_.size() < kMostThreads && !of_.contains(tid))) look_at(tid, thread);
   for (auto& [path, cgroup] : cgroups_) {
     const auto counts = parse_cpu_stat(read_text(folder_of(path) + "/cpu.stat").value_or(""));
     if (!counts || counts->times < cgroup.throttled_before ||
         counts->ns < cgroup.throttled_ns_before)
-      continue;  // removed, and perhaps made again
+      continue;  // the cgroup was removed, and perhaps made again
     cgroup.throttled_after = counts->times;
     cgroup.throttled_ns_after = counts->ns;
     if (cgroup.usage_usec) (*cgroup.usage_usec)[1] = counts->usage_usec.value_or(0);

@@ -16,8 +16,9 @@
 
 namespace trapline::record {
 
-// The counts of a cpu.stat: nr_throttled, and throttled_usec (v2) or throttled_time (v1) in ns; 0
-// if the cgroup's cpu controller is off. usage_usec: v2. Parsing returns nullopt if there is none.
+// The counts of a cgroup's cpu.stat. `times` is nr_throttled; `ns` is throttled_usec (v2) or
+// throttled_time (v1), in ns; both are 0 if the cgroup's cpu controller is off. Only v2 has
+// usage_usec. parse_cpu_stat() returns nullopt if the text has none of these counts.
 struct CpuStat {
   std::uint64_t times = 0, ns = 0;
   std::optional<std::uint64_t> usage_usec;
@@ -25,7 +26,8 @@ struct CpuStat {
 [[nodiscard]] std::optional<CpuStat> parse_cpu_stat(std::string_view text);
 
 // Returns the cgroup that can throttle a thread, from the text of /proc/TID/cgroup: "/machine/vm1",
-// or "cpu:/machine/vm1" for cgroup v1. Empty: the root, removed, or outside our cgroup namespace.
+// or "cpu:/machine/vm1" for cgroup v1. Returns an empty text for the root cgroup, a removed one, or
+// one outside our cgroup namespace.
 [[nodiscard]] std::string cpu_cgroup_of(std::string_view proc_cgroup);
 
 // Guarantees: a cgroup that was read once stays in list(), with the last counts that could be read.

@@ -127,7 +127,8 @@ bool become(const User& user) {
   give_up(verdict, kExecution);
 }
 
-// Returns the kind that a shell distinguishes by its status: not found, or not executable.
+// Returns the kind of Error for the errno with which a program cannot be run. As a shell's exit
+// status does, the kind distinguishes "not found" from "not executable".
 ErrorKind kind_of(int cause) {
   return cause == ENOENT || cause == ENOTDIR ? ErrorKind::kNoSuchProgram
                                              : ErrorKind::kCannotExecute;
@@ -177,7 +178,7 @@ Result<Command> Command::fork(const CommandOptions& options) {
 Result<void> Command::start() {
   if (::write(gate_.get(), "g", 1) != 1) return fail("{}: {}", program_, std::strerror(errno));
   gate_.reset();
-  child_.let_go();  // it may outlive the recorder from now on
+  child_.let_go();  // the command may outlive the recorder from now on
   Verdict failure{};
   const ssize_t size =
       uninterrupted([&] { return ::read(child_.output().get(), &failure, sizeof failure); });
@@ -198,7 +199,7 @@ std::string output_of(const std::vector<std::string>& words, const std::optional
     }
     if (inherited >= 0) ::fcntl(inherited, F_SETFD, 0);
     if (user && !become(*user)) return 127;
-    ::signal(SIGCHLD, SIG_DFL);  // it may wait for child processes of its own
+    ::signal(SIGCHLD, SIG_DFL);  // the program may wait for child processes of its own
     execute(words);
     return 127;
   });
@@ -215,7 +216,7 @@ std::string output_of(const std::vector<std::string>& words, const std::optional
     if (size <= 0) break;
     text.append(buffer, static_cast<std::size_t>(size));
   }
-  return text;  // a child that still runs ends with the object
+  return text;  // a program that still runs ends with `child`
 }
 
 }  // namespace trapline::record

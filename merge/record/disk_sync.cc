@@ -68,7 +68,7 @@ Result<void> DiskSync::sync_data(const SyncJob& job) {
     return fail("{}: data could not be brought to the disk: {}", session_.path(),
                 std::strerror(errno));
   }
-  if (files_ == job.files.size()) return {};  // no file was made since
+  if (files_ == job.files.size()) return {};  // no new file since the last sync
   for (const Folder& folder : folders_)
     if (auto synced = folder.sync(); !synced) return synced;
   files_ = job.files.size();

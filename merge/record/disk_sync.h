@@ -30,7 +30,8 @@ struct SyncJob {
 
 class DiskSync {
  public:
-  // `folders`: those that contain the session or are in it; they are synced if a job has new files.
+  // `folders`: the session's folder, those in it and the one above, which hold the names of new
+  // files; they are synced if a job has new files.
   DiskSync(Folder session, std::vector<Folder> folders);
   DiskSync(const DiskSync&) = delete;
   DiskSync& operator=(const DiskSync&) = delete;

@@ -48,8 +48,8 @@ struct NeededFile {
   const char* cost;
   Level level;
 };
-// The top level's files, which have the same permissions as an instance's, so these are tried. They
-// are only opened and closed, which changes nothing.
+// The files of ftrace's top level that check_tracefs() tries to open: an instance's files have the
+// same permissions. Opening and closing these files changes nothing.
 constexpr NeededFile kNeededFiles[] = {
     {"instances", O_RDONLY | O_DIRECTORY, "no instance can be made: nothing is recorded",
      Level::kMissing},
@@ -240,7 +240,7 @@ std::vector<Finding> check_clocks(const Host& host) {
   return findings;
 }
 
-// Checks KVM and its events.
+// The checks of KVM and its events.
 
 namespace {
 
@@ -418,7 +418,8 @@ std::vector<Finding> check_kernel_functions(const Host& host) {
   return {{kCheck, Level::kOk, "functions of KVM's modules can be recorded"}};
 }
 
-// An event takes its fields, rounded up to four bytes, and the ring buffer's header.
+// In the ring buffer an event takes a header of four bytes, and its fields, rounded up to four
+// bytes.
 std::uint64_t bytes_per_exit(const Host& host) {
   if (host.tracefs.empty()) return 0;
   kernel_events::FormatTexts texts;
@@ -441,7 +442,8 @@ std::uint64_t bytes_per_exit(const Host& host) {
   return bytes;
 }
 
-// Checks the surroundings of a recording: buffers, disk, limits, and whether this is a guest.
+// The checks of what surrounds a recording: buffers, disk, limits, and whether this machine is a
+// guest.
 
 namespace {
 
@@ -449,7 +451,7 @@ constexpr std::uint64_t kMebibyte = 1 << 20;
 // The recorder is woken when a quarter of a buffer is full; the rest must last until it runs.
 constexpr double kBufferLeft = 0.75;
 constexpr double kShortestStall = 0.1;  // seconds that the recorder may be delayed
-// Free bytes with which a session is of any use.
+// With less free space than this, check_disk() reports that nothing can be recorded.
 constexpr std::uint64_t kLeastDisk = 16 * kMebibyte;
 constexpr double kShortestRecording = 60;  // seconds of recording that should fit on the disk
 

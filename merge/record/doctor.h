@@ -58,8 +58,8 @@ enum class Processor : std::uint8_t { kOther, kVmx, kSvm, kArm64, kX86WithoutKvm
 [[nodiscard]] std::vector<Finding> check_buffer(const Host& host);
 // Returns MemAvailable of /proc/meminfo in KiB; 0: not known.
 [[nodiscard]] std::uint64_t available_memory_kb(const std::string& root = "");
-// Returns an Error (kUsage) if buffers for so many CPUs exceed the available memory: the kernel
-// would use it up before it refuses the rest.
+// Returns an Error (kUsage) if buffers of `buffer_kb` for each of `cpus` exceed the available
+// memory: the kernel would use up that memory before it refuses further buffers.
 [[nodiscard]] Result<void> check_buffer_size(std::uint64_t buffer_kb, std::uint64_t cpus,
                                              std::uint64_t available_kb);
 [[nodiscard]] std::vector<Finding> check_limits(const Host& host);
@@ -69,8 +69,8 @@ enum class Processor : std::uint8_t { kOther, kVmx, kSvm, kArm64, kX86WithoutKvm
 [[nodiscard]] std::vector<Finding> check_landlock();
 
 // Returns the bytes in the ring buffer for an exit that QEMU serves, from the formats of this
-// kernel's events (kvm_exit, kvm_mmio, kvm_userspace_exit, sys_enter_ioctl, kvm_entry). 0: no
-// kvm_exit.
+// kernel's events (kvm_exit, kvm_mmio, kvm_userspace_exit, sys_enter_ioctl, kvm_entry). 0: not
+// known, for example because this kernel has no kvm_exit.
 [[nodiscard]] std::uint64_t bytes_per_exit(const Host& host);
 // Assumed for a busy vCPU: one exit in 10 us.
 inline constexpr std::uint64_t kExitsPerSecond = 100'000;
@@ -93,7 +93,7 @@ struct QemuProgram {
   std::string path;
   QemuFacts facts;
   bool has_plugins = false;
-  int plugin_api = 0;  // QEMU's number; 0: older than what the plugin uses, or not found
+  int plugin_api = 0;  // version of the plugin API; 0: older than the plugin needs, or not found
 };
 // Checks a QEMU: its version, its trace backends, its plugins. Without a program, the finding says
 // what cannot be recorded.

@@ -17,9 +17,10 @@
 namespace trapline::record {
 namespace {
 
-// Returns the filter of sys_enter_ioctl: KVM_RUN, _IO(KVMIO, 0x80), which only a VMM calls. Stalls
-// and page faults also need the ioctls that answer userfaultfd or change a VM's memory; page faults
-// those that read the log of dirty pages; --host-cpu all that have a name in a report.
+// Returns the filter of sys_enter_ioctl. It always selects KVM_RUN, _IO(KVMIO, 0x80), which only a
+// VMM calls. --stalls and --faults add the ioctls that answer userfaultfd or change a VM's memory;
+// --faults also adds those that read the log of dirty pages, and --host-cpu all ioctls that have a
+// name in a report.
 std::string ioctl_filter(const EventChoice& choice) {
   std::string filter = "cmd == 0xae80";
   const auto add = [&filter](std::span<const std::uint32_t> commands) {

@@ -12,8 +12,8 @@
 namespace trapline::record {
 namespace {
 
-constexpr unsigned kRoundsForAll = 100'000;  // 25 GiB in pages of 4 KiB: more than any buffer has
-// Estimated head of trace.dat: kernel symbols, event formats.
+constexpr unsigned kRoundsForAll = 100'000;  // 25 GiB a CPU in pages of 4 KiB: more than any buffer
+// Estimated bytes of trace.dat's head: kernel symbols, event formats.
 constexpr std::uint64_t kHeadBytes = 16u << 20;
 
 }  // namespace
@@ -52,9 +52,9 @@ std::string Flight::take_due() {
   return due_why_;
 }
 
-// Reads until every CPU was found empty twice. After the first time, all events made before this
-// call have been read. The second time shows that no older event is left to read up to the newest
-// time of the first: when that was read, another CPU might still have had one.
+// Reads until every CPU was found empty twice. The first time, all events made before this call
+// have been read. But when the newest event so far was read, another CPU might still have had an
+// older one. The second time shows that none is left, so the events are complete up to that time.
 Result<std::uint64_t> Flight::read_all(PageReader& reader, PageSinks sinks) {
   std::uint64_t complete = 0;
   bool drained = false;

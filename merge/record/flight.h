@@ -4,9 +4,9 @@
 //   pages ──> ring ── write() ──> FOLDER/20261121T224510Z
 //        └──> Snapshot: finds the exits and stalls that --snapshot-on waits for, and keeps nothing
 //
-// A request is `trapline snapshot` (flight_control.h), SIGUSR1, or such a hit. After a hit the
-// snapshot is taken --around later, to include what followed: after the hit's end or, while it
-// lasts, after it became certain.
+// A request is `trapline snapshot` (flight_control.h), SIGUSR1, or a hit of --snapshot-on. To
+// include what followed a hit, the snapshot is taken --around after the hit's end or, if the hit
+// still goes on, after it became certain.
 //
 // Guarantees: memory is bounded (the ring, and the kernel's buffers). Only snapshots are written to
 // disk, at most one per `spacing_ns`, and together no more than the budget. A snapshot that fails
@@ -37,7 +37,8 @@ struct FlightCut {
 
 class Flight {
  public:
-  // Memory for the pages of a CPU that wait for those of others, while hits are looked for.
+  // Memory, for all CPUs together, of pages that are searched for hits: the search waits until the
+  // pages of all CPUs for the same time are there.
   static constexpr std::size_t kFinderBytes = 4u << 20;
 
   // Opens the folder for snapshots, removes what a killed recorder left unfinished in it, and opens
@@ -46,11 +47,11 @@ class Flight {
   // Makes and returns the ring for the pages of `reader`.
   [[nodiscard]] FlightRing& start(const PageReader& reader);
 
-  // Checks for a new hit among those found, which makes a snapshot due. due() returns the time on
-  // CLOCK_MONOTONIC at which to take it; 0: no snapshot is due.
+  // Makes a snapshot due if `found` has a new hit. due() returns the time on CLOCK_MONOTONIC at
+  // which to take it; 0: no snapshot is due.
   void look_for_hit(const SnapshotFacts& found);
   [[nodiscard]] std::uint64_t due() const { return due_; }
-  // Returns why a snapshot is due; afterwards it is no longer due.
+  // Returns why a snapshot is due. Afterwards no snapshot is due.
   [[nodiscard]] std::string take_due();
 
   [[nodiscard]] const FlightControl& control() const { return control_; }
@@ -81,10 +82,10 @@ class Flight {
   FlightStore store_;
   FlightControl control_;
   std::optional<FlightRing> ring_;
-  std::uint64_t hits_ = 0, certain_ = 0, due_ = 0;  // counts of hits at the last look; due()
+  std::uint64_t hits_ = 0, certain_ = 0, due_ = 0;  // hits_, certain_: counts at the last look
   std::string due_why_;
   std::uint64_t last_ = 0;     // time of the last snapshot
-  std::uint64_t refused_ = 0;  // requests refused since then
+  std::uint64_t refused_ = 0;  // requests refused since the last snapshot
 };
 
 }  // namespace trapline::record

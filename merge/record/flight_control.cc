@@ -115,7 +115,7 @@ Result<std::string> ask_for_snapshot(const std::string& folder, const std::strin
     }
     return fail("{}/control: {}", folder, std::strerror(cause));
   }
-  // A byte before the text: an empty message would look like the end.
+  // Sends a byte before the text, because an empty message would look like a closed connection.
   if (!send_text(socket.get(), "?" + why)) {
     return fail("{}/control: {}", folder, std::strerror(errno));
   }

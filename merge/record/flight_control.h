@@ -20,7 +20,8 @@ inline constexpr std::size_t kMostMessage = 4096;
 
 class FlightControl {
  public:
-  // Replaces the socket of a dead recorder; the caller holds the folder's lock.
+  // Makes the folder's socket, and replaces that of a dead recorder. The caller holds the folder's
+  // lock.
   [[nodiscard]] static Result<FlightControl> open(const Folder& folder);
   FlightControl(FlightControl&&) noexcept = default;
   FlightControl& operator=(FlightControl&&) = delete;

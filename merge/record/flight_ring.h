@@ -7,9 +7,9 @@
 // except those that the kernel lost, whose marks stay on the pages.
 //
 // Why not the kernel's own buffer in overwrite mode, which costs no CPU time at all: its size is
-// fixed for each CPU, so that a minute of the busiest takes that memory for all of them, and none
-// of it can be swapped; reading it empties it and marks losses; and --snapshot-on has to see the
-// events anyway. Reading 20,000 events a second takes 300 pages a second: docs/performance.md
+// fixed for each CPU, so a minute of the busiest CPU takes as much memory for every other CPU, and
+// none of it can be swapped; reading it empties it and marks losses; and --snapshot-on has to see
+// the events anyway. Reading 20,000 events a second takes 300 pages a second: docs/performance.md
 // has what that costs.
 #pragma once
 
@@ -42,8 +42,8 @@ class FlightRing final : public PageSink {
     return {};
   }
 
-  // Return the time since when nothing was dropped, and the last stamp; equal while there are no
-  // events.
+  // begin() returns the time from which the ring has every event, newest() the latest stamp. Both
+  // are 0 while there are no events.
   [[nodiscard]] std::uint64_t begin() const {
     if (newest() == 0) return 0;
     const std::uint64_t kept = dropped_to_ == 0 ? ring_.first() : dropped_to_ + 1;

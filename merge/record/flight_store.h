@@ -6,7 +6,7 @@
 //     20261121T224510Z/    a session, named after the time of the request (UTC)
 //
 // Guarantees: the snapshots never take more than the budget: the oldest are removed before a new
-// one is written. Only folders with such names are ever removed.
+// one is written. Only folders whose names have a snapshot's form are ever removed.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,8 @@ auto result_of(const auto& call) {
     return call();
   });
 }
-// Returns the text that call() allocates; nullopt, with errno: there is none.
+// Returns the text that call() allocates. Returns nullopt if call() returns NULL; errno then has
+// the cause, or is 0 if call() set none.
 std::optional<std::string> allocated(const auto& call) {
   char* text = nullptr;
   do {
@@ -118,7 +119,8 @@ Result<void> FtraceControl::write(int (*call)(tracefs_instance*, const char*, co
   if (size >= 0 && static_cast<std::size_t>(size) == text.size()) return {};
   const int cause = size < 0 ? last_cause() : EIO;
   if (cause == ENOENT) return fail("{}: {}", path(file), std::strerror(cause));
-  // The error log is about an earlier filter unless the cause is that this one makes no sense.
+  // error_log has an entry about this filter only if the kernel could not parse it (EINVAL).
+  // Otherwise its last entry is about an earlier filter.
   const bool is_logged = cause == EINVAL && file.ends_with("/filter");
   const std::string why = is_logged ? last_error(get("error_log").value_or("")) : "";
   return fail("{}: '{}' is refused: {}{}{}", path(file), text, std::strerror(cause),
@@ -153,8 +155,8 @@ std::vector<std::string> event_systems(const std::string& root) {
   return names_in(tracefs_event_systems(root.c_str()));
 }
 
-// Does not list the events for one name: libtracefs looks at each file of the folder, and the
-// system calls are a thousand events.
+// Looks up a name without wildcards directly: to list a system's events, libtracefs looks at each
+// file of the system's folder, and `syscalls` has a thousand events.
 std::vector<std::string> events_of(const std::string& root, const std::string& system,
                                    std::string_view pattern) {
   const bool is_name = pattern.find_first_of("*?/.") == pattern.npos;

@@ -1,6 +1,6 @@
 // Controls an ftrace instance, or the top level of tracefs, through libtracefs. Unlike the library,
-// it repeats an interrupted call and takes a short write for a failure. The library is always given
-// the root of tracefs: it would mount tracefs when it searches for it.
+// FtraceControl repeats an interrupted call and reports a short write as a failure. It always gives
+// the library the root of tracefs: the library would mount tracefs when it searches for the root.
 #pragma once
 
 #include <memory>

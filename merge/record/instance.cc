@@ -159,7 +159,7 @@ std::vector<std::string> remove_leftovers(const std::string& tracefs) {
   for (const std::string& name : instances_of(tracefs)) {
     if (maker_of(name) != Maker::kDead) continue;
     const auto leftover = FtraceControl::open(tracefs, name);
-    if (!leftover) continue;  // another recorder that is starting was faster
+    if (!leftover) continue;  // another recorder that is starting has removed it
     const int cause = leftover->remove();
     if (cause == 0) {
       lines.push_back("removed the instance of a dead recorder: " + name);
@@ -196,7 +196,8 @@ Result<Instance> Instance::create(const std::string& wanted) {
     return fail(ErrorKind::kUsage, "--instance: a name of at most {} bytes is expected", NAME_MAX);
   }
   std::string name = wanted.empty() ? make_name() : wanted;
-  // The watchdog must not remove an instance of somebody else.
+  // Looks for the name before the watchdog starts: the watchdog must not remove somebody else's
+  // instance.
   if (FtraceControl::open(*root, name)) return cannot_make(*root, name, EEXIST);
   auto watchdog = start_watchdog(*root, name);
   if (!watchdog) return tl::unexpected(std::move(watchdog).error());
@@ -237,7 +238,7 @@ Result<void> Instance::remove(unsigned wait_ms) {
   if (!gone) {
     (void)control_.switch_off();
     (void)control_.set_buffer_kb(FtraceControl::kLeastBufferKb);
-    if (watchdog_) watchdog_->let_go();  // it keeps trying
+    if (watchdog_) watchdog_->let_go();  // the watchdog keeps trying to remove it
   }
   name_.clear();
   watchdog_.reset();

@@ -12,7 +12,8 @@
 
 namespace trapline::record {
 
-// Starts the watchdog: a process that removes an instance if the process that made it is killed.
+// The watchdog is a process that removes an instance if the process that made the instance is
+// killed.
 //
 // The watchdog exists before the instance. An instance records from its first moment, and the
 // kernel takes a while to make it: a kill in between must not leave it behind.
@@ -34,11 +35,11 @@ namespace trapline::record {
 // Guarantees: the instance is new and nobody else's, it is removed with this object or if a signal
 // kills this process (start_watchdog()), and nothing outside its folder is written. Its name is
 //     trapline-<pid>-<start time of the process>-<pid namespace>
-// so that a later start can prove that the recorder that made it is dead: no process with that
-// number lives in this pid namespace, or it started at another time. Instances do not outlive a
-// boot. The name of an instance that the user named does not identify its maker, so it stays if its
-// watchdog is killed too. An attached instance belongs to somebody else: it is not changed, and it
-// stays.
+// so that a later start can prove that the recorder that made it is dead: no process with that pid
+// lives in this pid namespace, or the one that does started at another time. Instances do not
+// outlive a boot. The name of an instance that the user named does not identify its maker, so that
+// instance stays if its watchdog is killed too. An attached instance belongs to somebody else: it
+// is not changed, and it stays.
 class Instance {
  public:
   // Makes an instance that does not record yet; if `name` is empty, the instance gets a generated

@@ -68,8 +68,8 @@ std::vector<std::string> InstanceWatch::written() {
   return files;
 }
 
-// Returns the file's present setting. For events, only ours count: another enabled event does no
-// harm.
+// Returns the file's present setting; for set_event, how many of the recording's events are
+// enabled, because another enabled event does no harm.
 std::string InstanceWatch::setting(const std::string& file) const {
   const std::string text = instance_.control().get(file).value_or("");
   if (file != "set_event") return text;

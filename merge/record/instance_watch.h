@@ -1,5 +1,5 @@
-// Detects whether another process changes the instance during the recording, for which the kernel
-// counts no loss.
+// Detects whether another process changes the instance's settings or empties its buffers during the
+// recording. The kernel does not count the events that are missing because of that.
 //
 //   set_up ── accept() ── look() ── look() ── …      our own writes come before accept()
 //                 as set     │ written, or not as set: a change begins at the look before
@@ -57,7 +57,7 @@ class InstanceWatch {
   std::map<std::string, std::uint64_t> counts_;  // counts that must not decrease
   std::vector<SessionChange> changes_;
   std::uint64_t last_good_ = 0, started_ = 0;
-  bool told_ = true;  // inotify reported every file, and our own write
+  bool told_ = true;  // inotify watches every file, and reported our own write
 };
 
 }  // namespace trapline::record

@@ -45,9 +45,9 @@ CutPage cut_page(std::span<const std::byte> page, std::uint64_t from, std::uint6
   CutPage piece;
   RingPage walk;
   if (!walk.load(page, kCommitSize)) return piece;
-  // The new page gets the time before its first event, which that event's delta adds to. What
-  // stands before that event's header, such as a time extend, is left out: libtraceevent tells a
-  // page's loss only if the page begins with an event.
+  // The new page's header gets the time to which the delta of the first event is added. What stands
+  // before that event's header, such as a time extend, is left out: libtraceevent reports a page's
+  // loss only if the page begins with an event.
   const std::byte* begin = walk.position();
   std::uint64_t time = 0;
   const std::byte* end = begin;

@@ -54,7 +54,8 @@ class PageFiles final : public PageSink {
   [[nodiscard]] std::uint64_t dropped(unsigned cpu) const { return cpus_[cpu].dropped; }
   // Removes a CPU's bytes beyond `size` and beyond its last whole page. Returns how many.
   std::uint64_t cut(unsigned cpu, std::uint64_t size = ~std::uint64_t{0});
-  // Removes everything beyond these sizes, which are on the disk. Returns the number of bytes.
+  // Removes each CPU's bytes beyond `durable`, the sizes by CPU that are on the disk. Returns how
+  // many bytes it removed.
   std::uint64_t keep_only(const std::vector<std::uint64_t>& durable);
   void close();
 

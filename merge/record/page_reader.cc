@@ -100,7 +100,7 @@ Result<PageReader> PageReader::open(const Instance& instance) {
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return fail("pipe: {}", std::strerror(errno));
   reader.out_.reset(ends[0]);
   reader.in_.reset(ends[1]);
-  // 256 pages at once if the limit for pipes allows it; any size works.
+  // Makes the pipe hold 256 pages if the limit for pipes allows it; any size works.
   (void)::fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
   const int size = ::fcntl(ends[1], F_GETPIPE_SZ);
   reader.pipe_size_ = size > 0 ? static_cast<std::size_t>(size) : 65536;

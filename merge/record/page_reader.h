@@ -29,7 +29,7 @@ namespace trapline::record {
 // trace_pipe or trace_pipe_raw. The recorder never sees these events, and the kernel counts no
 // loss.
 //
-//   before() ── reads of our own ── after() ── nobody is to read ── before() ── …
+//   before() ── reads of our own ── after() ── we read nothing ── before() ── …
 //
 // Guarantees: our own reads are not counted. What others read during one of our reads is not
 // counted either, so the count is a lower bound.
@@ -71,7 +71,7 @@ class PageReader {
   [[nodiscard]] static Result<PageReader> open(const Instance& instance);
   // Starts counting events that other processes read; call it before anybody has read the instance.
   void count_other_readers(const Instance& instance);
-  // Limits what is read of each CPU to `bytes`, indexed by CPU, and one page that is being filled.
+  // Limits what is read of each CPU to `bytes`, indexed by CPU, plus one page that is being filled.
   void take_at_most(std::vector<std::uint64_t> bytes);
 
   [[nodiscard]] unsigned cpus() const { return static_cast<unsigned>(cpus_.size()); }
@@ -116,7 +116,7 @@ class PageReader {
     std::uint64_t left = ~std::uint64_t{0};  // bytes that may still be taken
   };
   std::vector<Cpu> cpus_;
-  UniqueFd in_, out_;  // the pipe of all CPUs; its size is the only memory that splicing needs
+  UniqueFd in_, out_;  // one pipe for all CPUs; its size is the only memory that splicing needs
   std::size_t pipe_size_ = 0;
   std::vector<std::byte> page_;
   std::uint64_t read_ = 0;

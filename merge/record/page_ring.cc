@@ -91,8 +91,8 @@ Result<RingPart> PageRing::write(unsigned index, std::uint64_t from, std::uint64
     }
     if (auto sunk = sink(out); !sunk) return tl::unexpected(std::move(sunk).error());
   }
-  // A loss that an empty page told after the CPU's last events is of this part if that reaches
-  // to now.
+  // A loss that an empty page reported after the CPU's last event belongs to what is written here,
+  // unless `to` is before that event.
   const Cpu& cpu = cpus_[index];
   if (cpu.pages.empty() || cpu.pages.back().facts.last <= to) {
     part.lost_unknown |= cpu.lost_at_end < 0;

@@ -30,7 +30,8 @@ struct RingPart {
   bool lost_unknown = false;  // there were further losses without a count
 };
 
-// Limits on the pages that a ring keeps: time and memory. Also the pages' size, and their CPUs.
+// Limits on the pages that a ring keeps: time and memory. Also the size of a page, and the number
+// of CPUs.
 struct RingLimits {
   std::uint64_t keep_ns = 0;
   std::size_t ring_bytes = 0;  // for all CPUs together
@@ -43,8 +44,8 @@ class PageRing {
   explicit PageRing(unsigned cpus) : cpus_(cpus) {}
 
   // Stores the page if it has events. The loss that a page without events reports is reported by
-  // the CPU's next page or, as long as there is none, by write(). Errors (kDamaged): it is not a
-  // ring-buffer page.
+  // the CPU's next page or, as long as there is none, by write(). Errors (kDamaged): the bytes are
+  // not a ring-buffer page.
   [[nodiscard]] Result<PageFacts> add(unsigned cpu, std::span<const std::byte> page);
 
   [[nodiscard]] unsigned cpus() const { return static_cast<unsigned>(cpus_.size()); }
@@ -54,13 +55,14 @@ class PageRing {
     return cpus_[cpu].pages.size() - cpus_[cpu].next_page;
   }
   [[nodiscard]] KeptPage take_front(unsigned cpu);
-  // For oldest(), which returns the CPU whose first page ends earliest. With kWalked, only pages
-  // count from which next() has already returned all items.
+  // oldest() returns the CPU whose first page ends earliest. With kWalked, it considers only pages
+  // from which next() has already returned all items.
   enum class Which : std::uint8_t { kAny, kWalked };
   [[nodiscard]] std::optional<unsigned> oldest(Which which) const;
 
-  // Notes that no event of the CPU up to `time` will be added. complete() returns a time up to
-  // which this holds for every CPU; the last stamp of a CPU's pages counts too.
+  // Notes that no event of the CPU up to `time` will be added. add() notes the same for the last
+  // stamp of the page. complete() returns a time up to which this holds for the CPU, or for every
+  // CPU.
   void set_complete(unsigned cpu, std::uint64_t time) {
     cpus_[cpu].complete = std::max(cpus_[cpu].complete, time);
   }
@@ -122,8 +124,8 @@ class PageRing {
     Item next;
     std::uint64_t seen = 0;  // the last stamp of the pages walked
     std::uint64_t complete = 0;
-    std::int64_t lost = 0;  // loss reported by a page without events
-    // The same, as long as no page with events follows; also of pages without any data.
+    std::int64_t lost = 0;  // loss to be reported by the CPU's next page with events
+    // The loss after the CPU's last event, reported by a page without events, or even without data.
     std::int64_t lost_at_end = 0;
     bool in_heap = false;
   };

@@ -27,7 +27,7 @@ class PageSink {
 // Copies a CPU's next page into `page`; returns false if there is none now.
 using NextPage = std::function<Result<bool>(unsigned cpu, std::span<std::byte> page)>;
 
-// All of them get each page, in this order.
+// Sinks that each get every page, in this order.
 using PageSinks = std::span<PageSink* const>;
 
 // Does one round: takes pages of each CPU with `next` and gives them to the sinks. Returns whether

@@ -62,7 +62,8 @@ std::string find_trace_events(const std::string& program) {
   std::error_code error;
   const fs::path real = fs::canonical(program, error);
   const fs::path prefix = real.parent_path().parent_path();
-  // The places: installed; in a build folder; in an unpacked package that a script starts.
+  // Tries the program's installation, its build folder, an unpacked package that a script starts,
+  // and the distribution's QEMU.
   for (const fs::path& path :
        {prefix / "share/qemu/trace-events-all", real.parent_path() / "trace/trace-events-all",
         prefix / "root/usr/share/qemu/trace-events-all",

@@ -13,11 +13,11 @@
 
 namespace trapline::record {
 
-// How this QEMU's events can reach ftrace.
+// How a QEMU's events can reach ftrace.
 enum class QemuTracing {
-  kLog,     // its log file can be the marker: -D
-  kFtrace,  // it writes into the top-level marker itself
-  kNone,    // it was built without either
+  kLog,     // QEMU's log file can be the marker: -D
+  kFtrace,  // QEMU writes into the top-level marker itself
+  kNone,    // QEMU was built without the log and ftrace backends
 };
 
 struct QemuFacts {
@@ -42,7 +42,7 @@ struct QemuFacts {
 struct QemuOptions {
   std::vector<std::string> events;         // patterns for -trace
   std::string marker;                      // for -D
-  Functions functions = Functions::kNone;  // use the plugin, under TCG
+  Functions functions = Functions::kNone;  // where our plugin, under TCG, writes calls
   std::string plugin, plugin_out;
   std::string instance;  // for a plugin that writes into trace_marker; empty: the top level
   std::vector<std::string> symbols;  // for the plugin
@@ -60,7 +60,7 @@ struct QemuAdditions {
 
 // The user's own `-plugin` option for our plugin, and what it sets.
 struct NamedPlugin {
-  std::size_t word = 0;  // index of its value
+  std::size_t word = 0;  // index of the option's value
   Functions output = Functions::kUftrace;
   bool has_output = false, has_out = false, has_instance = false;
 };

@@ -78,7 +78,8 @@ struct RecordOptions {
   // Others read the recording while it grows: write pages to disk ten times a second.
   bool follow = false;
   std::string trapline_version;
-  std::shared_ptr<QemuMonitor> monitor;  // of process `pid`, a QEMU: to record its events
+  // The monitor of the QEMU that is process `pid`; null: that QEMU's events are not recorded.
+  std::shared_ptr<QemuMonitor> monitor;
   // Prints a line for the user.
   std::function<void(const std::string&)> say = [](const std::string&) {};
 };

@@ -73,8 +73,8 @@ Result<void> RecordingRun::prepare() {
   return assign(marker_, open_marker(*instance_, target_.user));
 }
 
-// Opens the pages of the instance of --from-instance. The Error: there are none, so that no session
-// is made.
+// Opens the pages of the instance of --from-instance. Returns an Error if the instance holds none;
+// then no session is made.
 Result<void> RecordingRun::open_held() {
   const FtraceControl& control = instance_->control();
   for (const EventName& event : enabled_events(control.get("set_event").value_or("")))
@@ -244,7 +244,7 @@ Result<void> RecordingRun::start() {
   if (auto started = start_target(); !started) return started;
   names_.threads = TracedThreads(command_ ? command_->pid() : options_.pid);
   names_.since = read_clock(ClockId::kMono);
-  (void)look_at_threads(false);  // cpu.stat before the first event
+  (void)look_at_threads(false);  // reads cpu.stat before the first event
   if (options_.command.empty())
     for (const std::string& warning : unseen_marker_writers(*instance_, options_.pid))
       warn(warning);
@@ -256,7 +256,8 @@ Result<void> RecordingRun::start() {
   others_.emplace(*instance_, events_, options_.clock);
   if (!flight_) counts_.begin(names_.threads.threads());
   note_edge();
-  // A QEMU that we start gets the instance as an option, so it needs no copy of the top level.
+  // A QEMU that we start writes into the instance, so the top-level marker need not be copied into
+  // it.
   if (auto on = instance_->switch_on(!target_.qemu); !on) return on;
   others_->accept();
   tracing_ = true;
@@ -382,7 +383,7 @@ void RecordingRun::take_last() {
   say(broken_->message + "; the recording lacks its end");
 }
 
-// A page that cannot be written is lost; the rest then stays in the instance.
+// A page that cannot be written is lost; the pages after it then stay in the instance.
 Result<void> RecordingRun::take_held() {
   PageSink* const files = &writer_->files();
   const auto taken = reader_->rounds({&files, 1}, ~0u);
@@ -427,9 +428,9 @@ bool RecordingRun::look_at_instance() {
   return !sentences.empty();
 }
 
-// Returns whether a thread of a virtual machine is new or has a new name. Of all other threads,
-// keeps the names that the kernel remembers, which is some thousand: it is asked for them each
-// second and at the end. A flight keeps names for one to two hours.
+// Returns whether a thread of a virtual machine is new or has a new name. Also keeps the names of
+// other threads. The kernel remembers only the latest, so it is asked for them each second and at
+// the end. A flight keeps names for one to two hours.
 bool RecordingRun::look_at_threads(bool at_others) {
   const std::uint64_t now = read_clock(ClockId::kMono);
   if (flight_ && now - names_.since > kNamesKept)
@@ -548,8 +549,8 @@ void RecordingRun::look_at_times() {
   }
 }
 
-// Until the first tick, looks at threads at doubling intervals, since a short run has ended by
-// then.
+// Lists the threads at doubling intervals during the first second: a short run may have ended
+// before a tick lists them.
 void RecordingRun::look_early() {
   const std::uint64_t now = read_clock(ClockId::kMono);
   if (next_look_ == 0 || now < next_look_) return;
@@ -574,7 +575,7 @@ void RecordingRun::loop() {
     for (unsigned cpu = 0; cpu < reader_->cpus(); ++cpu) {
       if (!is_ready(polled[kPages + cpu])) continue;
       take(cpu);
-      if (!sinks_.empty()) break;  // it takes the pages of all CPUs
+      if (!sinks_.empty()) break;  // take() has taken the pages of all CPUs
     }
     if (is_ready(polled[kTimer])) on_tick();
     if (is_ready(polled[kRequests])) {
@@ -607,7 +608,7 @@ Result<std::string> RecordingRun::write_snapshot(SessionFlight requested) {
   const FlightCut cut = flight_->cut(*complete);
   SessionJson session = session_;
   describe(session);
-  session.sync.clear();  // they are in the recording
+  session.sync.clear();  // the recording itself has the sync records
   session.end_real_ns = read_clock(ClockId::kReal);
   session.start_real_ns = session.end_real_ns - (cut.to - cut.from);
   session.ended_by = "snapshot";
@@ -667,7 +668,7 @@ void RecordingRun::count_losses() {
     loss.unwritten_pages =
         hits_ ? hits_->unwritten_pages(loss.cpu) : files.unwritten(loss.cpu) / files.page_size();
     loss.unwritten_pages += files.dropped(loss.cpu) / files.page_size();
-    if (options_.from_instance && !broken_) loss.unread = 0;  // events that came meanwhile
+    if (options_.from_instance && !broken_) loss.unread = 0;  // the unread events came meanwhile
   }
   if (const std::string warning = names_.threads.warning(); !warning.empty()) warn(warning);
 }

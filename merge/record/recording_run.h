@@ -8,10 +8,10 @@
 // --from-instance makes a session of the events that somebody else's instance already holds: it has
 // no start and no loop, only last pages.
 //
-// Guarantees: no setting of such an instance is changed, nothing is written into it, and it stays.
-// As with every reader of pages, the events that are taken are removed from its buffers. From each
-// CPU at most one buffer's worth is taken, so that the command ends even if the instance keeps
-// recording.
+// Guarantees for --from-instance: no setting of that instance is changed, nothing is written into
+// it, and it stays. As with every reader of pages, the events that are taken are removed from its
+// buffers. From each CPU at most one buffer's worth is taken, so that the command ends even if the
+// instance keeps recording.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class RecordingRun {
   [[nodiscard]] Result<int> run();
 
  private:
-  // Everything up to the command's start.
+  // Steps of a run before it records, or to clean up if it cannot.
   [[nodiscard]] Result<void> prepare();
   [[nodiscard]] Result<void> open_session();
   [[nodiscard]] Result<void> open_held();
@@ -56,7 +56,7 @@ class RecordingRun {
   [[nodiscard]] Result<void> start_syncing();
   void abandon();
 
-  // The recording, and its end.
+  // Steps of a run while it records, and at its end.
   void loop();
   void on_signal();
   void on_tick();
@@ -103,13 +103,13 @@ class RecordingRun {
   Target target_;
   SessionJson session_;  // for a flight: what all snapshots have in common
   std::vector<EventName> events_;
-  // The members below hold its files open, so they are destroyed first.
+  // The members below instance_ hold files of the instance open, so they are destroyed before it.
   std::optional<Instance> instance_;
   UniqueFd marker_, signals_, timer_, pidfd_;
   std::optional<TriggerMatcher> watch_;  // from --snapshot-on, until a sink takes it
   std::optional<SessionWriter> writer_;
   std::optional<Flight> flight_;
-  // For --snapshot-on: keeps only the time around hits. For a flight it keeps nothing.
+  // For --snapshot-on: keeps only the time around hits. With --flight, only finds hits.
   std::optional<Snapshot> hits_;
   std::vector<PageSink*> sinks_;  // the flight's ring, hits_; none: the kernel moves pages to files
   std::optional<PageReader> reader_;

@@ -66,7 +66,7 @@ class Virsh final : public QemuMonitor {
   Result<std::string> receive() override { return std::exchange(answer_, {}); }
 
  public:
-  // Returns the error text, like "failed to get domain 'web02'".
+  // Returns the message in an error output of virsh, like "failed to get domain 'web02'".
   [[nodiscard]] static std::string error_of(std::string_view text) {
     std::string_view line = trimmed(text.substr(0, text.find('\n')));
     if (line.starts_with("error: ")) line.remove_prefix(7);
@@ -107,7 +107,7 @@ std::string in_quotes(std::string_view text) {
   return quoted + '"';
 }
 
-// Returns "a" for the key id in "x,id=a,y".
+// Returns "a" for the key "id=" in "x,id=a,y"; empty if the value lacks the key.
 std::string part_of(std::string_view value, std::string_view key) {
   for (const std::string_view part : split(value, ','))
     if (part.starts_with(key)) return std::string(part.substr(key.size()));
@@ -236,7 +236,7 @@ std::vector<std::string> QemuEvents::look() {
       if (event && !event->second) off.push_back(event->first);
     }
     if (on + off.size() == 0) missing.push_back(fmt::format("{} has no event '{}'", qemu, pattern));
-    if (on == 0 && !off.empty()) off = {pattern};  // one command for each pattern
+    if (on == 0 && !off.empty()) off = {pattern};  // all are off: one command for the pattern
     off_.insert(off_.end(), off.begin(), off.end());
   }
   usable_ = true;

@@ -32,8 +32,8 @@ struct RunningQemu {
 // Returns a process's effective user and group; nullopt for root, or if they are not known.
 [[nodiscard]] std::optional<User> user_of(pid_t pid);
 
-// Guarantees: an event that was on stays on, an event that was off is off afterwards, and QEMU
-// keeps no descriptor of the recording. Afterwards QEMU's log goes to the file of -D, or nowhere
+// Guarantees: after stop(), an event that was on is still on, an event that was off is off again,
+// and QEMU keeps no descriptor of the recording. QEMU's log then goes to the file of -D, or nowhere
 // without -D: QEMU has no command to return to stderr.
 //
 //   look ── attach: the log is the marker ── switch_on ── stop

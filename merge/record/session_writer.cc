@@ -190,7 +190,7 @@ Result<std::uint64_t> SessionWriter::seal_ring(const PageRing& ring, std::uint64
                    [&](std::span<const std::byte> page) { return files_->page(cpu, page); });
     if (!part) return tl::unexpected(part.error());
     events += part->events;
-    // The text that trace-cmd prints about a CPU's buffer, for the part that is kept.
+    // A CPU's statistics in trace.dat's form, for the events that are written here.
     stats.push_back(fmt::format(
         "CPU: {}\nentries: 0\noverrun: {}\ncommit overrun: 0\nbytes: 0\ndropped events: 0\n"
         "read events: {}\n",

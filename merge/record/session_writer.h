@@ -30,14 +30,15 @@ namespace trapline::record {
 // Returns the memory slots in what QEMU's `info mtree -f` prints, without those that are damaged;
 // none if they are more than kMostSlots.
 [[nodiscard]] std::vector<SessionSlot> slots_in(const std::vector<std::string>& lines);
-// Returns what decides on page faults now. `monitor`: of a QEMU, or nullptr.
+// Returns the present settings and memory that decide on page faults. `monitor`: of a QEMU, for its
+// memory slots; nullptr: none are returned.
 [[nodiscard]] SessionEdge edge_now(const std::map<pid_t, Thread>& threads, QemuMonitor* monitor);
 
 // Returns an Error if the recording's files were removed, since further data would have no name.
 [[nodiscard]] Result<void> check_presence(const Folder& folder);
 
-// Returns the texts of per_cpu/cpuN/stats of each CPU with other losses added, as trace.dat needs
-// them.
+// Returns the texts of per_cpu/cpuN/stats of each CPU as trace.dat stores them: with the losses
+// that only the recorder knows added.
 [[nodiscard]] std::vector<std::string> cpu_stats(const std::vector<CpuLoss>& losses,
                                                  const std::vector<std::string>& stats);
 
@@ -56,9 +57,9 @@ class SessionWriter {
   [[nodiscard]] EarlierSession& earlier() { return made_->earlier; }
 
   [[nodiscard]] Result<void> write(const SessionJson& session) const;
-  // Closes the session; `cmdlines` has the names of threads. If the disk has refused data, every
-  // page is read back, and damaged ones become losses. The Error leaves the pages in raw/ and says
-  // how to continue.
+  // Closes the session; `cmdlines` has the names of threads. `has_failed`: the disk has refused
+  // data, so every page is read back, and damaged ones become losses. The Error leaves the pages in
+  // raw/ and says how to continue.
   [[nodiscard]] Result<void> seal(SessionJson& session, const std::string& cmdlines,
                                   const std::vector<std::string>& stats, bool has_failed = false);
   // Writes the ring's events from `from` to `to`, both included, and seals the session, with what

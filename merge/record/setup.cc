@@ -28,8 +28,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr off_t kReserve = 3 << 20;  // bytes: a piece of finish.cc, session.json twice, the tail
-constexpr int kLowestMarker = 64;    // above the descriptors that a command uses itself
+// In bytes: what finish.cc copies at once, session.json twice, and the tail of trace.dat.
+constexpr off_t kReserve = 3 << 20;
+constexpr int kLowestMarker = 64;  // above the descriptors that a command uses itself
 
 Result<void> set_clock(const Instance& instance, const std::string& clock) {
   if (instance.control().set("trace_clock", clock)) return {};
@@ -262,12 +263,13 @@ Result<void> open_page_files(SessionWriter& session, const Instance& instance,
   facts.clocks =
       std::string(trimmed(instance.control().get("trace_clock").value_or(options.clock)));
   facts.uname = uname_text();
-  // The events that an instance holds are from before this process began: it recorded none of them.
+  // An instance's events are from before this process began, so trace.dat gets 0 as the recorder's
+  // pid.
   const bool held = options.from_instance.has_value();
   facts.version = trace_dat::RecorderText{"trapline " + options.trapline_version,
                                           held ? 0 : ::getpid(), options.pid}
                       .text();
-  // A new instance inherits the options of the top level.
+  // Stacks may be on even in our own instance, which inherits the options of the top level.
   const bool has_stacks =
       trimmed(instance.control().get("options/stacktrace").value_or("1")) != "0";
   const bool all = held || options.kernel_functions || has_stacks;

@@ -95,7 +95,7 @@ void Snapshot::take_hits() {
   }
 }
 
-// Extends the windows of exits that go on.
+// Extends the windows of exits that are certainly hits and have not ended yet.
 void Snapshot::keep_certain(std::uint64_t complete) {
   for (const auto& [thread, start] : watch_.certain()) {
     if (std::exchange(told_[thread], start) != start) {
@@ -116,7 +116,6 @@ Result<void> Snapshot::end_round() {
   take_hits();
   keep_certain(complete);
   if (facts_.cannot_hit.empty()) facts_.cannot_hit = watch_.cannot_hit(false);
-  // The beginning of the earliest exit that may still become a hit.
   const std::uint64_t open = watch_.earliest_open().value_or(kForEver);
   decide(minus(std::min(complete, open), options_.keep_ns));
   make_room(options_.ring_bytes -
@@ -172,8 +171,8 @@ void Snapshot::decide(std::uint64_t before) {
   }
 }
 
-// Writes the empty pages of the windows that begin or end before or at `to`. Everything older was
-// written.
+// Writes the empty pages of the windows that begin or end before or at `to`. All pages before `to`
+// have been written or left out.
 void Snapshot::write_edges(unsigned index, std::uint64_t to) {
   Cpu& cpu = cpus_[index];
   for (const Window& window : windows_.all()) {
@@ -182,7 +181,7 @@ void Snapshot::write_edges(unsigned index, std::uint64_t to) {
     if (cpu.begun != window.from_ns) {
       cpu.begun = window.from_ns;
       cpu.fresh = RingPage::kNoneLost;
-      if (window.from_ns > ring_.first()) {  // otherwise nothing is left out before it
+      if (window.from_ns > ring_.first()) {  // else no event is left out before the window
         const bool counted = cpu.missing != 0 && !cpu.missing_unknown;
         cpu.fresh = counted ? static_cast<std::int64_t>(cpu.missing) : RingPage::kUnknownLost;
         write_empty(index, window.from_ns, cpu.fresh);

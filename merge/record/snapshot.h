@@ -90,8 +90,8 @@ class Snapshot final : public PageSink {
   // Call it after the last page, or after an error: writes or counts what is in memory.
   [[nodiscard]] Result<void> finish();
 
-  // Sets the facts that are known before the first page: the expression, --around, and which
-  // recordings of the session contain the whole run.
+  // Sets the facts that are known before the first page: the expression, --around, and the other
+  // recordings in the session, such as uftrace.data, that contain the whole run.
   void begin_with(const SessionSnapshot& facts) { static_cast<SessionSnapshot&>(facts_) = facts; }
   [[nodiscard]] const SnapshotFacts& facts() const { return facts_; }
   [[nodiscard]] std::vector<SyncStamp> take_stamps() { return watch_.take_stamps(); }

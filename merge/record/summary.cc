@@ -144,8 +144,8 @@ Ending ending_of(const SessionJson& session, const Outcome& outcome) {
   // The functions are in a folder that programs of --user can write to, so root does not read it.
   const bool has_functions = session.clocks.size() > 1;  // uftrace.data has a clock too
   if (!session.user.empty() && has_functions) return {report, {}};
-  // Without exits or guest calls there is nothing to look for: opening a recording without exits
-  // reads all of it.
+  // If the session can have neither exits nor guest calls, does not open it: opening a recording
+  // without exits reads all of it.
   const bool may_have_exits =
       std::ranges::find(session.events, events::kvm_exit.full_name) != session.events.end();
   if (!may_have_exits && session.functions.empty() && session.qemu_version.empty() &&

@@ -1,5 +1,6 @@
-// The recorder's sync records. All are markers in the recording; session.json gets the narrowest of
-// each series: the clock readings just before and after a marker, and the kernel's stamp of it.
+// The recorder's sync records: markers in the recording with readings of all clocks just before and
+// after the marker. session.json gets the one of each series whose readings are closest together,
+// and the kernel's stamp of its marker.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,8 @@ struct Target {
   std::vector<std::string> symbols;  // absolute paths
 };
 
-// Errors: no such program, user, process, or symbol file; options that exclude each other.
+// Finds the facts about the target. Errors: no such program, user, process, or symbol file; options
+// that exclude each other.
 [[nodiscard]] Result<Target> look_at_target(const RecordOptions& options);
 
 // Returns the command line to run, completed if it is a QEMU. `marker` is the path for -D, `folder`

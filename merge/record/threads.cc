@@ -54,7 +54,7 @@ bool TracedThreads::add_process(pid_t pid) {
       continue;
     }
     Thread thread{pid, name_of(pid, tid)};
-    if (thread.name.empty()) continue;  // it ended in between
+    if (thread.name.empty()) continue;  // the thread ended in between
     Thread& kept = threads_[tid];
     if (kept == thread) continue;
     kept = std::move(thread);

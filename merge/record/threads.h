@@ -70,13 +70,14 @@ class RunCounts {
   struct Count {
     std::uint64_t ns = 0, turns = 0;
   };
-  // Parses the text of a schedstat: "68700 1200 12", the time on a CPU, that in queues, the turns.
+  // Parses the text of a schedstat: "68700 1200 12" is the time on a CPU and the time in run
+  // queues, both in ns, and how often it was switched in.
   [[nodiscard]] static std::optional<Count> parse(std::string_view text);
 
   void begin(const std::map<pid_t, Thread>& threads) { before_ = read(threads); }
   void end(const std::map<pid_t, Thread>& threads) { after_ = read(threads); }
-  // Adds the counts of the threads that were there at both times. `knows_all`: a thread that was
-  // not there before the recording began in it, with counts of 0.
+  // Adds the counts of the threads that were there at both times. `knows_all`: begin() got all
+  // threads, so a thread that it did not get began during the recording, with counts of 0.
   void add_to(std::vector<SessionThread>& threads, bool knows_all) const;
 
  private:

@@ -39,7 +39,7 @@ enum class TextSymbols : std::uint8_t {
   kPrinted,
 };
 
-// Returns the head for these events (sorted), with the kernel's text symbols.
+// Returns trace.dat's head for these events (sorted), with the kernel's text symbols.
 [[nodiscard]] Result<std::string> trace_dat_head(const std::string& tracefs,
                                                  const std::vector<EventName>& events,
                                                  std::size_t page_size, TextSymbols symbols);

@@ -12,7 +12,7 @@ Result<Trigger> parse_trigger(std::string_view text) {
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
   std::string_view rest = text;
   const auto word = [&] { return rest.substr(0, rest.find_first_not_of(kWord)); };
-  // Removes so many characters and the blanks after them.
+  // Removes `characters` characters from `rest`, and the blanks after them.
   const auto skip = [&](std::size_t characters) {
     rest.remove_prefix(std::min(rest.find_first_not_of(" \t", characters), rest.size()));
   };

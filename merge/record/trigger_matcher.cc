@@ -195,7 +195,7 @@ void TriggerMatcher::look_near_loss(const Event& event, const ExitSpan* span) {
   if (found == doubtful_.end()) return;
   const Doubtful open = found->second;
   doubtful_.erase(found);
-  if (span != nullptr && span->start.ns() == open.start) return;  // it was complete
+  if (span != nullptr && span->start.ns() == open.start) return;  // the span is the whole exit
   const auto ended = tracking_->pipeline.exits().open(thread);
   if (ended && ended->end && ended->begin.ns() == open.start) return;
   const std::uint64_t end = event.at.ns();
@@ -299,7 +299,7 @@ std::optional<std::uint64_t> TriggerMatcher::earliest_open() const {
       note(start);
     }
   }
-  for (const auto& [thread, exit] : doubtful_) {  // not for ever, because its end may be lost too
+  for (const auto& [thread, exit] : doubtful_) {  // not for ever: the end of the exit may be lost
     if (now_ > exit.start + std::max(trigger_.longer_than_ns, kLongOpen)) continue;
     note(exit.start);
   }

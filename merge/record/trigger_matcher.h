@@ -23,8 +23,8 @@ struct Hit {
   ThreadId thread{};
   std::int32_t vcpu = kNoVcpu;
   std::string reason;
-  bool open = false;       // it had not ended when the recording ended or its thread died
-  bool near_loss = false;  // the kernel lost events meanwhile, so it may have been several exits
+  bool open = false;       // the exit had not ended when the recording ended or its thread died
+  bool near_loss = false;  // the kernel lost events meanwhile: the hit may be several exits
 };
 
 // When each thread's open exit began, in ns of the recording's clock.
@@ -109,7 +109,7 @@ class TriggerMatcher {
   std::uint64_t now_ = 0;              // of the last look_after_open()
   std::uint64_t loss_end_ = 0;         // of the latest loss
   std::uint64_t returns_to_user_ = 0;  // counted until the first kvm_exit
-  std::optional<std::uint32_t> isa_;   // in kvm_exit events
+  std::optional<std::uint32_t> isa_;   // ExitReason::isa of the first kvm_exit
 };
 
 }  // namespace trapline::record

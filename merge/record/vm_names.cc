@@ -44,8 +44,8 @@ std::string libvirt_name(std::string_view machine) {
   return number ? std::string(machine.substr(second + 1)) : "";
 }
 
-// Returns the VM's name in a part of a cgroup's path. systemd writes - in a name as \x2d, and - in
-// a pod's UID as _.
+// Returns the VM's name in one component of a cgroup's path. systemd writes - in a name as \x2d,
+// and - in a pod's UID as _.
 std::string name_of_part(std::string_view part) {
   constexpr std::string_view kMachine = "machine-", kPods = "kubepods", kPod = "pod";
   constexpr std::string_view kDash = "\\x2d", kScope = ".scope", kSlice = ".slice";

@@ -158,8 +158,8 @@ class PageFaults {
     Timestamp memory_until;              // the end of the previous exit
     std::optional<std::int32_t> advice;  // the advice of the madvise() that the thread is in
     bool in_reclaim = false, in_compaction = false;
-    std::uint64_t took = kNoPage;           // the page that it removed last
-    bool sets_slots = false;                // in an ioctl that changes the VM's memory slots
+    std::uint64_t took = kNoPage;  // the page that it removed last
+    bool sets_slots = false;       // in an ioctl that changes the VM's memory slots
     // The last fault's page and instruction, if nothing came in between.
     std::uint64_t page = kNoPage, rip = 0;
     // The cause of the last fault, if the page that it brought is not mapped yet.

@@ -99,9 +99,7 @@ class RowWriter {
   void number(const std::optional<std::uint64_t>& value) { value ? number(*value) : nothing(); }
   void time(const std::optional<Timestamp>& at) { at ? number(at->ns()) : nothing(); }
   // Writes null or an empty cell for the id 0: there is no thread, or it is not known.
-  void thread(ThreadId id) {
-    id == ThreadId{} ? nothing() : signed_number(tid_of(id));
-  }
+  void thread(ThreadId id) { id == ThreadId{} ? nothing() : signed_number(tid_of(id)); }
   // `quoted` is a result of quote(), or a value that needs no quotes.
   void text(std::string_view quoted) {
     char* at = begin_cell();

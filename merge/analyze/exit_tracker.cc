@@ -239,7 +239,7 @@ const ExitSpan* ExitTracker::on_entry(const Event& event, const KvmEntry& entry)
     span = end_exit(*thread);
   } else {
     ++counters_.entry_without_exit;
-    if (thread->sealed) ++counters_.entry_after_loss;
+    if (std::exchange(thread->sealed, false)) ++counters_.entry_after_loss;
     const bool fits = thread->phase != Thread::Phase::kGuest && !in_exit(*thread);
     fits ? account(*thread, event.at) : forget(*thread, event.at);
   }

@@ -46,7 +46,7 @@
 
 namespace trapline {
 
-// Counts over all threads that run vCPUs.
+// Counts over all threads that run vCPUs; vmm_events: over all threads.
 struct ExitCounters {
   std::uint64_t exits = 0;               // exits that began: each kvm_exit
   std::uint64_t exit_without_entry = 0;  // another kvm_exit or the recording's end before kvm_entry

@@ -205,7 +205,7 @@ bool Pipeline::settle(const Event& event) {
     return false;
   if (!tracker_.awaits() && (!waits_ || !waits_->awaits())) return false;
   if (std::holds_alternative<Other>(event.payload) || is_of_guest(event)) return true;
-  changes_ = changes_of(event);
+  changes_ = threads_.on(event);
   if (is_birth(event)) on_new(event, std::get<NewThread>(event.payload));
   tracker_.settle(event, changes_);
   tell_unended();
@@ -217,13 +217,6 @@ bool Pipeline::settle(const Event& event) {
   return true;
 }
 
-// Returns the event with its threads told apart from earlier ones with their ids.
-const Event& Pipeline::told_apart(const Event& event) {
-  const Event& told = lives_.of(event);
-  if (const auto id = lives_.take_unborn()) processes_.doubt(*id);
-  return told;
-}
-
 // Returns task_newtask with the thread that it made told apart from earlier ones.
 const Event& Pipeline::born(const Event& event) {
   const ThreadId before = lives_.now(std::get<NewThread>(event.payload).child);
@@ -231,7 +224,16 @@ const Event& Pipeline::born(const Event& event) {
                      tracker_.has(before) || threads_.has(before) || (runs_ && runs_->has(before)));
 }
 
+// Quotas are those of vCPUs: if the earlier thread with the id was none, they are the new one's.
+void Pipeline::begin_life(ThreadId thread) {
+  const ThreadId earlier = earlier_of(thread);
+  if (earlier == ThreadId{} || tracker_.has(earlier)) return;
+  processes_.move_quotas(earlier, thread);
+  if (waits_) waits_->move_quotas(earlier, thread);
+}
+
 void Pipeline::on_new(const Event& event, const NewThread& made) {
+  begin_life(made.child);
   // The last number of a life is used again: the thread itself may be the earlier one.
   for (const ThreadId earlier : {earlier_of(made.child), made.child}) {
     if (earlier == ThreadId{}) continue;
@@ -280,12 +282,12 @@ inline void Pipeline::on_host(const Event& event, ThreadChanges changes) {
 }
 
 bool Pipeline::push(const Event& read) {
-  const Event& event = lives_.any() ? told_apart(read) : read;
+  const Event& event = lives_.concerns(read) ? lives_.of(read) : read;
   const bool usual = (usual_ >> event.payload.index() & 1) != 0 && !is_guest(event.machine);
   if (!usual || event.at < from_ || event.at > to_) [[unlikely]]
     return push_carefully(event);
   end_ = std::max(end_, event.at);
-  const ThreadChanges changes = changes_of(event);
+  const ThreadChanges changes = threads_.on(event);
   changes_ = changes;
   if (has_guest_) stacks_.on(event, changes);
   on_host(event, changes);
@@ -327,7 +329,7 @@ bool Pipeline::push_carefully(const Event& read) {
   if (std::holds_alternative<GuestCall>(event.payload)) has_guest_ = true;
   const bool of_guest = is_guest(event.machine) || (has_guest_ && is_of_guest(event));
   // A loss of events of a guest, or of a guest's program, does not hide what the host's threads do.
-  if (!of_guest || is_guest(event.machine)) changes_ = changes_of(event);
+  if (!of_guest || is_guest(event.machine)) changes_ = threads_.on(event);
   if (has_guest_ && in_window) stacks_.on(event, changes_);
   if (of_guest) {
     if (in_window) on_guest(event);

@@ -215,16 +215,9 @@ class Pipeline {
   [[nodiscard]] bool is_birth(const Event& event) const {
     return std::holds_alternative<NewThread>(event.payload) && !is_guest(event.machine);
   }
-  [[nodiscard]] const Event& told_apart(const Event& event);
   [[nodiscard]] const Event& born(const Event& event);
+  void begin_life(ThreadId thread);
   void on_new(const Event& event, const NewThread& made);
-  ThreadChanges changes_of(const Event& event) {
-    const ThreadChanges changes = threads_.on(event);
-    if (!changes.empty() && changes[0].now == RunState::kEnded && !is_guest(event.machine))
-        [[unlikely]]
-      lives_.end(changes[0].thread);
-    return changes;
-  }
   void tell_guest_intervals();
   void tell_stalls();
   void tell(const Event& event);

@@ -8,7 +8,8 @@ namespace trapline {
 ThreadId ThreadLives::next(ThreadId id) {
   const ThreadId before = now(id);
   if (now_.size() >= kMost && before == id) return id;
-  any_ = true;
+  const auto bit = static_cast<std::uint32_t>(tid_of(id));
+  noted_[bit / kWordBits % kWords] |= std::uint64_t{1} << (bit % kWordBits);
   return now_[id] = thread_of(tid_of(id), std::min(life_of(before) + 1, kLastLife));
 }
 
@@ -18,10 +19,9 @@ const Event& ThreadLives::of(const Event& event) {
   if (is_guest(event.machine)) return event_;
   if (auto* sched = std::get_if<SchedSwitch>(&event_.payload)) {
     sched->prev = now(sched->prev);
-    ended_.erase(sched->prev);
-    sched->next = starts(sched->next);
+    sched->next = now(sched->next);
   } else if (auto* wakeup = std::get_if<SchedWakeup>(&event_.payload)) {
-    wakeup->thread = starts(wakeup->thread);
+    wakeup->thread = now(wakeup->thread);
   } else if (auto* host = std::get_if<HostEvent>(&event_.payload)) {
     if (host->step == HostStep::kMigrate)
       host->thread = static_cast<std::int32_t>(now(ThreadId{host->thread}));
@@ -30,10 +30,8 @@ const Event& ThreadLives::of(const Event& event) {
 }
 
 const Event& ThreadLives::born(const Event& event, bool is_used) {
-  knows_births_ = true;
   event_ = event;
   ThreadId& child = std::get<NewThread>(event_.payload).child;
-  ended_.erase(now(child));
   if (child != ThreadId{}) child = is_used ? next(child) : now(child);
   return event_;
 }

@@ -3,16 +3,12 @@
 //
 //   thread 300 ──> task_newtask of 300 ──> the second thread 300 ──> …
 //
-// If task_newtask is not recorded, a thread begins when its id is woken or switched in after the
-// last switch of an earlier thread. A thread that executes a program takes its process's id when
-// the process's first thread has ended: such an id is not switched in first, and stays the same
-// thread.
+// Without task_newtask, all threads with an id count as one.
 #pragma once
 
-#include <optional>
+#include <array>
+#include <cstdint>
 #include <unordered_map>
-#include <unordered_set>
-#include <utility>
 
 #include "merge/model/event.h"
 
@@ -24,21 +20,23 @@ class ThreadLives {
   static constexpr std::size_t kMost = 1u << 16;
 
   // Returns whether of() may return another thread than the event names.
-  [[nodiscard]] bool any() const { return any_; }
+  [[nodiscard]] bool concerns(const Event& event) const {
+    if (now_.empty()) [[likely]]
+      return false;
+    if (may_have(event.thread)) return true;
+    if (const auto* sched = std::get_if<SchedSwitch>(&event.payload))
+      return may_have(sched->prev) || may_have(sched->next);
+    if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload))
+      return may_have(wakeup->thread);
+    const auto* host = std::get_if<HostEvent>(&event.payload);
+    return host != nullptr && host->step == HostStep::kMigrate && may_have(ThreadId{host->thread});
+  }
   // Returns the event of the host or a guest with its threads of the host told apart, valid until
   // the next call.
   [[nodiscard]] const Event& of(const Event& event);
   // Takes task_newtask of the event's child. Returns the event with the new thread as its child,
   // valid until the next call. `is_used`: earlier events showed the last thread with this id.
   [[nodiscard]] const Event& born(const Event& event, bool is_used);
-  // Takes the last switch of a thread.
-  void end(ThreadId thread) {
-    if (knows_births_ || ended_.size() >= kMost || thread == ThreadId{}) return;
-    ended_.insert(thread);
-    any_ = true;
-  }
-  // Returns the id whose last thread began in of(), without task_newtask, since the last call.
-  [[nodiscard]] std::optional<ThreadId> take_unborn() { return std::exchange(unborn_, {}); }
   // Returns the last thread so far that has the kernel's id.
   [[nodiscard]] ThreadId now(ThreadId id) const {
     const auto found = now_.find(id);
@@ -46,20 +44,16 @@ class ThreadLives {
   }
 
  private:
-  ThreadId next(ThreadId id);
-  // Returns the thread with the id that is woken or switched in.
-  ThreadId starts(ThreadId id) {
-    const ThreadId thread = now(id);
-    if (ended_.erase(thread) == 0) return thread;
-    unborn_ = id;
-    return next(id);
+  static constexpr std::size_t kWords = 1024, kWordBits = 64;
+  // Returns whether the thread's id is perhaps in now_; most ids are not.
+  [[nodiscard]] bool may_have(ThreadId thread) const {
+    const auto id = static_cast<std::uint32_t>(thread);
+    return (noted_[id / kWordBits % kWords] >> (id % kWordBits) & 1) != 0;
   }
+  ThreadId next(ThreadId id);
 
   std::unordered_map<ThreadId, ThreadId> now_;  // by the kernel's id, if it had several threads
-  std::unordered_set<ThreadId> ended_;          // whose ids the next thread may get
-  std::optional<ThreadId> unborn_;
-  bool knows_births_ = false;  // task_newtask is recorded
-  bool any_ = false;
+  std::array<std::uint64_t, kWords> noted_{};   // bits by the lowest bits of the ids in now_
   Event event_;
 };
 

@@ -62,6 +62,10 @@ class WaitTracker {
   // Takes every event of the host for which looks_at() is true, or that changed a thread, after
   // ExitTracker.
   void on(const Event& event, const Pipeline& pipeline);
+  // Does what CpuQuotas::move() does.
+  void move_quotas(ThreadId from, ThreadId to) {
+    if (quotas_) quotas_->move(from, to);
+  }
   // Ends the thread's wait, because the thread has ended.
   void end(ThreadId thread);
   // Makes the figures begin at this time: of waits that began before, only the rest is returned.

@@ -35,7 +35,8 @@ fs::path folder_of(const std::string& output) {
   return folder;
 }
 
-// Returns whether the output is a device or a link to a descriptor, which is written directly.
+// Returns whether the output is taken for one that is written directly: a device, a pipe, or any
+// path in /dev or /proc, where links stand for descriptors.
 bool is_special(const std::string& output) {
   const auto status = status_of(output);
   return output.starts_with("/dev/") || output.starts_with("/proc/") ||

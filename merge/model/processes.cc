@@ -30,7 +30,7 @@ CpuQuotas::CpuQuotas(std::vector<CpuQuota> quotas) : quotas_(std::move(quotas)) 
 }
 
 bool CpuQuotas::take(ThreadId thread, std::uint64_t ns) {
-  const auto found = of_.find(ThreadId{tid_of(thread)});
+  const auto found = of_.find(thread);
   if (found == of_.end()) return false;
   std::uint64_t all = 0;
   for (const std::size_t quota : found->second) all += std::min(left_[quota], ns);
@@ -45,10 +45,18 @@ bool CpuQuotas::take(ThreadId thread, std::uint64_t ns) {
 
 std::vector<const CpuQuota*> CpuQuotas::of(ThreadId thread) const {
   std::vector<const CpuQuota*> quotas;
-  const auto found = of_.find(ThreadId{tid_of(thread)});
+  const auto found = of_.find(thread);
   if (found == of_.end()) return quotas;
   for (const std::size_t quota : found->second) quotas.push_back(&quotas_[quota]);
   return quotas;
+}
+
+void CpuQuotas::move(ThreadId from, ThreadId to) {
+  if (auto node = of_.extract(from)) {
+    node.key() = to;
+    of_.insert(std::move(node));
+  }
+  if (known_.erase(from) != 0) known_.insert(to);
 }
 
 void Processes::set_slots(ThreadId process, std::vector<Slot> slots) {

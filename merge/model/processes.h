@@ -46,9 +46,9 @@ class CpuQuotas {
   // Notes that the recorder looked for the thread's cgroups, so that of() returns everything that
   // throttled the thread.
   void set_known(ThreadId thread) { known_.insert(thread); }
-  [[nodiscard]] bool knows(ThreadId thread) const {
-    return known_.contains(ThreadId{tid_of(thread)});
-  }
+  [[nodiscard]] bool knows(ThreadId thread) const { return known_.contains(thread); }
+  // Takes that what the recorder said of `from` is about `to`, a later thread with the same id.
+  void move(ThreadId from, ThreadId to);
 
  private:
   static constexpr std::size_t kMostLevels = 64;
@@ -80,8 +80,12 @@ class Processes {
         set_of_several(made.child);
       if (born_.size() < kMost) born_.insert(made.child);
     }
+    // The last number of a life is that of several threads.
+    if (life_of(made.child) == kLastLife) set_of_several(made.child);
     set(made.child, process);
-    if (made.same_process) set(event.thread, maker);
+    if (!made.same_process) return;
+    set(event.thread, maker);
+    if (born_.size() < kMost) born_.insert(event.thread);
   }
   // Takes that the id of this first thread was used again. A list of threads, which has ids alone,
   // may mean either thread.
@@ -97,6 +101,7 @@ class Processes {
   [[nodiscard]] bool has_several_names() const { return names_.size() > 1; }
   // Sets the CPU quotas that throttled the threads' cgroups.
   void set_quotas(CpuQuotas quotas) { quotas_ = std::move(quotas); }
+  void move_quotas(ThreadId from, ThreadId to) { quotas_.move(from, to); }
   [[nodiscard]] const CpuQuotas& quotas() const { return quotas_; }
   // Sets the process to whose threads the recording of thread switches was limited.
   void set_selected(ThreadId process) { selected_ = process; }
@@ -157,7 +162,7 @@ class Processes {
  private:
   std::unordered_map<ThreadId, ThreadId> process_;
   std::unordered_set<ThreadId> of_several_;
-  std::unordered_set<ThreadId> born_;  // the first threads with their ids, whose task_newtask came
+  std::unordered_set<ThreadId> born_;  // threads whose process task_newtask told
   std::uint64_t changes_ = 0;
   std::map<ThreadId, std::string> names_;  // by process
   CpuQuotas quotas_;

@@ -78,7 +78,7 @@ class TextTable {
 // The parts of a sentence that are highlighted.
 struct Emphasis {
   std::string_view label{};  // the label's look
-  bool figures = false;      // durations and percentages
+  bool figures = false;      // highlights durations and percentages
 };
 // Prints the text, broken at blanks; further lines begin under its first word.
 void print_wrapped(std::string_view label, const std::string& text, std::ostream& out,

@@ -62,7 +62,7 @@ class KernelTable : public TableSink {
   [[nodiscard]] std::vector<Table> tables(const ReportData& report,
                                           const Naming& names) const override {
     using Row = KernelRow;
-    constexpr std::uint8_t kMax = 1, kCount = 2;  // what a narrow terminal drops last
+    constexpr std::uint8_t kMax = 1, kCount = 2;  // drop_order: the count goes first, then the max
     std::uint64_t whole = other_.ns, untraced = 0;
     for (const auto& [key, sum] : sums_) {
       whole += sum.ns;

@@ -6,9 +6,9 @@
 
 namespace trapline::worker {
 
-// Confines this process to `memory` bytes of address space and `seconds` of processor time; 0: no
-// limit. A worker started by root gets a uid of its own and no capability. Without seccomp in the
-// kernel, only the limits hold. Returns bits of WorkerStatus.
+// Confines this process to `memory` bytes of address space, `seconds` of processor time (0: no
+// limit) and, if the kernel has seccomp, to a few system calls. A worker started by root takes a
+// uid of its own if it can, and has no capability. Returns bits of WorkerStatus.
 std::uint32_t confine(std::uint64_t memory, std::uint64_t seconds);
 
 // Returns the worker's seccomp filter, a scmp_filter_ctx, for one of libseccomp's architectures;

@@ -594,33 +594,6 @@ def a_culprit_that_ended_before_the_wait(trace):
     trace.entry(BEGIN + 111 * MS, 0, VCPU)
 
 
-@case(["report", "--waits"], says=["hog (tid 300) 200 ms", "sshd (tid 300 #2) 7.00 ms"], never=["sshd (tid 300) "])
-def an_id_that_is_used_again_without_a_word(trace):
-    """hog ended; sshd got its id, and no task_newtask is recorded."""
-    ran_instead(trace, HOG)
-    trace.entry(BEGIN + 400 * MS, 0, VCPU)
-    trace.exit(BEGIN + 700 * MS, 0, VCPU, "CPUID")
-    trace.switch(BEGIN + 701 * MS, 0, VCPU, "R", ("sshd", 300))
-    trace.switch(BEGIN + 708 * MS, 0, ("sshd", 300), "S", VCPU)
-    trace.entry(BEGIN + 709 * MS, 0, VCPU)
-
-
-@case(["report"], says=["vCPU 0 (tid 200)", "all 2 vCPUs"], never=["#2"])
-def a_program_that_another_thread_executes(trace):
-    """A thread of process 200 executed QEMU: the first thread ended, and the other one took its id where it ran."""
-    trace.switch(BEGIN - 20 * MS, 1, ("sh", 200), "X", ("sh", 205))
-    trace.switch(BEGIN - 10 * MS, 1, ("CPU 0/KVM", 200), "S", IDLE)
-    for i in range(20):
-        trace.switch(BEGIN + i * 10 * MS, 1, IDLE, "R", VCPU)
-        trace.entry(BEGIN + i * 10 * MS, 1, VCPU)
-        trace.exit(BEGIN + i * 10 * MS + MS, 1, VCPU, "CPUID")
-        trace.entry(BEGIN + i * 10 * MS + 2 * MS, 1, VCPU)
-        trace.exit(BEGIN + i * 10 * MS + 3 * MS, 1, VCPU, "CPUID")
-        trace.switch(BEGIN + i * 10 * MS + 4 * MS, 1, VCPU, "S", IDLE)
-    trace.exit(BEGIN + 3 * MS, 0, ("CPU 1/KVM", 201), "CPUID", vcpu=1)
-    trace.entry(BEGIN + 4 * MS, 0, ("CPU 1/KVM", 201), vcpu=1)
-
-
 @case(["report", "--host-cpu"], ["report"], says=["VM 199 took 0.9", "its vCPU 100.0%", "worker (tid 300 #2)"],
       never=["400 ms", "sshd", "810 ms"])
 def host_cpu_of_an_id_that_is_used_again(trace):

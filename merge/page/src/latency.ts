@@ -39,8 +39,7 @@ export function latency(model: Model, change: Change): View {
     const count = bins.reduce((n, [, more]) => n + more, 0);
     if (row && !row.combos) return void nothing(element, `${clip(row.key, 60)}: ${counted(row.count, "exit")}, the longest ${duration(row.max_ns)}; they are not kept by their values`);
     if (count === 0) return void nothing(element, "No exits are in what is chosen: choose another row, or Clear");
-    const all = choice.rows.length === 0 && !choice.time && !choice.latency;
-    const more = (all ? Math.max(selection.count, model.data.counters["exits"] ?? 0) : selection.count) - count;
+    const more = selection.count - count;
     const what = choice.rows.length === 0 ? [model.hasHalts ? "All exits, with halts" : "All exits"]
       : choice.rows.flatMap((one, i) => [i ? " and " : "", name(clip(one.key, 50), one.by)]);
     entitle(element, ...what, row && !row.approximate ? `: half of ${counted(count, "exit")} took at most ${duration(row.p50_ns)}, the longest ${duration(row.max_ns)}`

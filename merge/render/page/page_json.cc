@@ -135,13 +135,12 @@ struct PageData::Writer {
       auto row = std::ranges::find(rows, vm, &Row::vm);
       if (row == rows.end()) row = rows.insert(row, {.vm = vm});
       row->ns += thread.runs.state.ran_ns;
-      if (ran == nullptr || thread.lacks_runs) continue;
+      if (ran == nullptr) continue;
       std::vector<std::uint64_t>& times = row->times[thread.role];
       times.resize(std::max(times.size(), ran->size()));
       for (std::size_t bin = 0; bin < ran->size(); ++bin) times[bin] += ran->at(bin)[0];
     }
-    // Leaves out VMs whose picture would lack the time of threads: those beyond HostTime's limit,
-    // and those whose id other threads had too.
+    // Leaves out VMs whose picture would lack the time of threads beyond HostTime's limit.
     std::size_t left_out = std::erase_if(rows, [](const Row& row) {
       std::uint64_t ns = 0;
       for (const auto& [role, times] : row.times)

@@ -21,9 +21,11 @@ TEST(ThreadLivesTest, ANewThreadWithAUsedIdIsAnotherOne) {
   ThreadLives lives;
   EXPECT_EQ(born(lives, false), kId);
   EXPECT_EQ(born(lives, false), kId);
-  EXPECT_FALSE(lives.any());
+  EXPECT_FALSE(lives.concerns(exit(9, kSvmIo, kId)));
   EXPECT_EQ(born(lives, true), kSecond);
-  EXPECT_TRUE(lives.any());
+  EXPECT_TRUE(lives.concerns(exit(9, kSvmIo, kId)));
+  EXPECT_TRUE(lives.concerns(to(kId)));
+  EXPECT_FALSE(lives.concerns(to(kVcpu0)));
   EXPECT_EQ(born(lives, true), kThird);
   EXPECT_EQ(lives.of(exit(10, kSvmIo, kId)).thread, kThird);
   EXPECT_EQ(lives.of(exit(11)).thread, kVcpu0);
@@ -40,36 +42,6 @@ TEST(ThreadLivesTest, AThreadThatWasThereBeforeTheRecordingIsTheFirst) {
   EXPECT_EQ(std::get<SchedWakeup>(lives.of(woken).payload).thread, kSecond);
   const Event moved = make(13, 0, kId, HostEvent{HostStep::kMigrate, 1, 300, 0, 0});
   EXPECT_EQ(ThreadId{std::get<HostEvent>(lives.of(moved).payload).thread}, kSecond);
-}
-
-TEST(ThreadLivesTest, WithoutNewThreadsAnIdThatIsSwitchedInAfterItsEndIsAnotherOne) {
-  ThreadLives lives;
-  lives.end(kId);
-  EXPECT_EQ(lives.of(exit(9, kSvmIo, kId)).thread, kId);
-  EXPECT_EQ(next_in(lives.of(to(kId))), kSecond);
-  EXPECT_EQ(lives.take_unborn(), kId);
-  EXPECT_EQ(lives.take_unborn(), std::nullopt);
-  lives.end(kSecond);
-  const Event woken = wake(12, kId);
-  EXPECT_EQ(std::get<SchedWakeup>(lives.of(woken).payload).thread, kThird);
-}
-
-TEST(ThreadLivesTest, ANewThreadNeedsNoFurtherSignOfTheEarlierOnesEnd) {
-  ThreadLives lives;
-  lives.end(kId);
-  lives.end(kVcpu0);
-  EXPECT_EQ(born(lives, true), kSecond);
-  EXPECT_EQ(next_in(lives.of(to(kId))), kSecond);
-  EXPECT_EQ(next_in(lives.of(to(kVcpu0))), thread_of(tid_of(kVcpu0), 1));
-}
-
-// A thread that executes a program takes the id of its process's first thread, which ended.
-TEST(ThreadLivesTest, AThreadThatExecutesAProgramKeepsItsProcessesId) {
-  ThreadLives lives;
-  lives.end(kId);
-  const Event leaves = make(10, 0, kId, SchedSwitch{kId, kIdle, false, "x"});
-  EXPECT_EQ(std::get<SchedSwitch>(lives.of(leaves).payload).prev, kId);
-  EXPECT_EQ(next_in(lives.of(to(kId))), kId);
 }
 
 TEST(ThreadLivesTest, TheLastNumberOfALifeStays) {

@@ -85,7 +85,11 @@ def claims(trapline, text, folder, *window):
     for vcpu in tables["steal"]["rows"]:
         for row in vcpu["by"]["rows"]:
             sums["ready", row["culprit"]] += row["ns"]
-    states = {vcpu["tid"]: {state: vcpu[f"{state}_ns"] or 0 for state in (*STATES, "not_seen")} for vcpu in tables["vcpus"]["rows"]}
+    states = {}  # of the threads that had an id, one after the other, together: without task_newtask they are one
+    for vcpu in tables["vcpus"]["rows"]:
+        of = states.setdefault(vcpu["tid"], dict.fromkeys((*STATES, "not_seen"), 0))
+        for state in of:
+            of[state] += vcpu[f"{state}_ns"] or 0
     for vcpu in tables["vcpus"]["rows"]:
         states[vcpu["tid"]]["not_seen"] += report["head"]["interval"]["end_ns"] - vcpu["end_ns"]  # after the thread's end
     return sums, states

@@ -26,6 +26,8 @@ def ask(query: str) -> list[dict]:
         with urllib.request.urlopen(url, timeout=10) as answer:
             return json.load(answer)["data"]["result"]
     except urllib.error.HTTPError as error:
+        if error.code == 503:  # it starts
+            return []
         sys.exit(f"{query}: {error.read().decode()}")
     except OSError:  # it starts
         return []

@@ -23,6 +23,7 @@
 #include "merge/report/report_data.h"
 #include "merge/report/table_kinds.h"
 #include "merge/report/units.h"
+#include "merge/report/vcpus.h"
 
 namespace trapline {
 namespace {

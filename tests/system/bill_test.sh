@@ -29,7 +29,7 @@ each_planted_fault_has_its_cause() { planted_faults pages-huge pages-file pages-
 
 # Beside the server's own log, /proc/PID/smaps and pagemap, and memory.events.
 pages_that_came_or_went_have_their_cause() {
-  planted_faults pages-touched pages-swapped-in pages-answered pages-zapped pages-collapsed pages-khugepaged pages-reclaimed
+  planted_faults pages-touched pages-swapped-in pages-answered pages-collapsed pages-khugepaged pages-reclaimed
 }
 
 # With what `record --host-cpu` adds: the work items of kernel workers, and interrupts on the idle CPU.

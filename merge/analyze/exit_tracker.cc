@@ -1074,7 +1074,7 @@ void ExitTracker::on_vm_state(const Event& event) {
 }
 
 // Closes what the loss may hide: the exits and guest runs of threads that may have been on the CPU.
-// Those of a thread that runs on another CPU go on.
+// An exit or a run of a thread that runs on another CPU goes on.
 void ExitTracker::on_lost(const ThreadChange& loss) {
   if (loss.cpu >= hole_end_.size()) hole_end_.resize(loss.cpu + 1);
   hole_end_[loss.cpu] = std::max(hole_end_[loss.cpu], loss.until);

@@ -42,7 +42,7 @@ export function waits(model: Model): View {
     if (!most?.first) return void nothing(element, `No vCPU was preempted or blocked inside its exits${when}`);
     const { culprit, ns } = most.first;
     const kept = /vCPU/.test(culprit) ? "other vCPUs" : theVcpus(model.data);
-    // Of two that differ by less than a tenth, none is singled out.
+    // Names both culprits if their times differ by less than a tenth.
     const other = most.rows[most.rows.indexOf(most.first) + 1];
     if (other && other.ns > 0.9 * ns && !/^(idle$|unknown)/.test(other.culprit))
       entitle(element, name(clip(culprit, 60)), " and ", name(clip(other.culprit, 60)), ` kept ${kept} waiting for ${duration(ns)} and ${duration(other.ns)}, ` +

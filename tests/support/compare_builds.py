@@ -5,12 +5,14 @@ For each recording of tests/ (or each PATH) both run the same commands: reports 
 the page's data, explanations, the timeline, every export, comparisons. What they print, their messages
 and their exit statuses must be the same byte for byte: JSON of version 3 as version_2.py converts it, and
 of a report's CSV the groups, which stand first. With KEPT=FOLDER in the environment the output
-of OLD is kept there, for the next comparison with it. Exit status 1 where something differs.
+of OLD is kept there, for the next comparison with it. With WORDS=1 text may have other words and
+another order, but each number with its unit as often as before. Exit status 1 where something differs.
 """
 import glob
 import hashlib
 import os
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,6 +30,7 @@ TABLES = [[], ["--irq", "--halt", "--guest", "--waits", "--steal", "--kernel", "
 SPANS = ["sched_waking:pid..sched_switch:next_pid", "irq_handler_entry:irq..irq_handler_exit:irq",
          "marker:took", "function:main"]
 FORMS = ["text", "json", "csv"]
+FIGURE = re.compile(r"(?<![\w.])\d+(?:[,.]\d+)*(?: ?(?:%|[nµm]?s\b|h\b|[kMGT]i?B\b))?")
 ROWS = ["exits", "requests", "vhost", "interrupts", "functions"]
 
 
@@ -92,6 +95,10 @@ def written(path):
     return [(name, written(os.path.join(path, name))) for name in names]
 
 
+def figures(text):
+    return sorted(FIGURE.findall(text.decode(errors="replace"))) if os.environ.get("WORDS") else text
+
+
 def comparable(arguments, output):
     """What is compared of an output."""
     if "json" in arguments or "page-data" in arguments:
@@ -100,7 +107,7 @@ def comparable(arguments, output):
         return output[output.find(b'id="data"'):].split(b"</script>")[0]
     if arguments[0] == "report" and "csv" in arguments:
         return output.split(b"\n\n")[0].rstrip(b"\n")
-    return output
+    return figures(output) if "csv" not in arguments else output
 
 
 def run(binary, arguments):
@@ -109,7 +116,7 @@ def run(binary, arguments):
         words = [out if word == "OUT" else word for word in arguments]
         done = subprocess.run([binary, *words], capture_output=True, timeout=300, check=False, stdin=subprocess.DEVNULL)
         strip = lambda text: text.replace(folder.encode(), b"FOLDER")
-        return done.returncode, comparable(arguments, strip(done.stdout)), strip(done.stderr), written(out)
+        return done.returncode, comparable(arguments, strip(done.stdout)), figures(strip(done.stderr)), written(out)
 
 
 def run_old(binary, arguments):

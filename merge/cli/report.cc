@@ -76,6 +76,7 @@ Result<void> complete(ReportArguments& options) {
     return fail(ErrorKind::kUsage, "--budget needs --format json");
   if (auto checked = complete_guest_spans(options); !checked) return checked;
   options.report.by_default = options.by->count() == 0;
+  options.report.halts = !options.which.exits.reason.empty();
   options.report.requests = options.report.by_text == "span";
   for (const std::string& text : options.spans) {
     auto spec = parse_request_spec(text);
@@ -273,7 +274,8 @@ void add_report(CLI::App& app, int& status) {
   options->by = tables
                     .add("--by", options->report.by_text, "LIST",
                          "Rows (default: reason): " + dimension_names() +
-                             ", or span (requests; not with others). detail: port, address")
+                             ", or alone span (requests). detail: port, address; qemu-event: the "
+                             "device's first own event")
                     ->capture_default_str();
   tables.rare().add("--span", options->spans, "SPEC",
                     "With --by span: a request is from event START to the END with the same FIELD: "

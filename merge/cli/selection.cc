@@ -46,7 +46,7 @@ void add_selection(CLI::App& command, SelectionOptions& options, const std::stri
     which.add("--reason", options.exits.reason, "NAME",
               "Only exits with this reason (* and ? match)");
     which.add("--device", options.exits.device, "NAME",
-              "Only exits that this device (memory region) served");
+              "Only exits that this device (region; * and ?) served");
     which.rare().add("--detail", options.exits.detail, "NAME",
                      "Only exits about this port, register or address");
     which.rare().add("--function", options.exits.function, "NAME",

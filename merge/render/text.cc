@@ -170,7 +170,7 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
       continue;
     }
     const std::string& key = no_room.emplace_back(columns[column - 1]->key);
-    if (!key.empty() &&
+    if (!key.empty() && joined == Joined::kNever &&
         std::ranges::find(table.after, key, &Paragraph::dropped) != table.after.end())
       continue;
     std::string& list = joined == Joined::kNever ? not_shown : parts;
@@ -179,8 +179,9 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
   if (block == 0 && table.left_out != 0)
     out << "and " << grouped(table.left_out) << " more (--top)\n";
   if (!parts.empty()) {
-    not_shown += fmt::format("{}{} ({})", not_shown.empty() ? "" : "; ", parts,
-                             sum ? "together: other" : "what a row lacks to 100%");
+    not_shown += fmt::format("{}{} ({})", not_shown.empty() ? "" : "; also ", parts,
+                             sum ? "in the sum other" : "what a row lacks to 100%");
+    if (sum) no_room.emplace_back(kSumOfParts);
   }
   if (!not_shown.empty() && style.tells_dropped) {
     not_shown += "; a wider terminal or COLUMNS=200 shows them";

@@ -83,7 +83,7 @@ void rank_parts(TableOf<GroupRow>& table, std::size_t first, const States& known
     column.highlight = Highlight::kLargestPart;
     if (!own && known[part]) column.joined = small ? Joined::kSmallPart : Joined::kPart;
   }
-  table.add({.title = "other",
+  table.add({.title = std::string(kSumOfParts),
              .unit = Unit::kShare,
              .drop_order = kOfParts + kParts - 1,
              .joined = Joined::kSum,
@@ -125,7 +125,7 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
   table.add({.title = requests ? "" : "share",
              .unit = Unit::kShare,
              .whole = std::string(report.whole()),
-             .above = exits && leaves_out_waits(report) ? "without CPU waits" : ""},
+             .above = exits && leaves_out_waits(report) ? "of busy" : ""},
             [=](const GroupRow& row) -> CellValue {
               if (!durations || are_whole_halts(known, row.halts, row.parts)) return {};
               const bool is_all_cut = exits && row.count() != 0 && row.total.count() == 0;
@@ -232,14 +232,28 @@ std::string largest_text(const ReportData& report) {
   std::ranges::stable_sort(rows, std::ranges::greater(), &GroupRow::cost_ns);
   std::string text;
   for (const GroupRow* row : std::span(rows).first(std::min(rows.size(), kMost))) {
-    text += fmt::format("{}{}: {} ({}{} of {}, {})", text.empty() ? "" : "; ",
+    text += fmt::format("{}{}: {} ({}{} of {})", text.empty() ? "" : "; ",
                         shown_key(row->key, report.by), row->largest,
                         row->largest_at_least ? ">= " : "",
                         duration_text(row->largest_ns, report.cycles),
-                        duration_text(row->total.total(), report.cycles),
-                        percent_text(row->largest_ns, row->total.total()));
+                        duration_text(row->total.total(), report.cycles));
   }
   return text;
+}
+
+// Returns which part has most of "other" in the costliest rows: "EPT_MISCONFIG 82.1% blocked".
+std::string other_text(const ReportData& report) {
+  constexpr std::size_t kMost = 3;
+  constexpr auto kFirst = static_cast<std::ptrdiff_t>(Part::kPreempted);
+  std::vector<std::string> rows;
+  for (const GroupRow& row : report.rows) {
+    const auto most = std::max_element(row.parts.begin() + kFirst, row.parts.end());
+    if (row.halts || *most < row.total.total() / 10 || rows.size() == kMost) continue;
+    rows.push_back(fmt::format("{} {} {}", shown_key(row.key, report.by),
+                               percent_text(*most, row.total.total()),
+                               kPartNames[static_cast<std::size_t>(most - row.parts.begin())]));
+  }
+  return fmt::format("{}", fmt::join(rows, "; "));
 }
 
 // Adds what the reasons of the first rows mean.
@@ -268,10 +282,10 @@ std::string legend_text(const ReportData& report) {
   const bool no_waits = leaves_out_waits(report);
   if (no_waits || report.halted_ns() != 0)
     text.push_back(fmt::format(
-        "share: the exits' part of the busy time; blocked time counts, {}{}",
-        no_waits ? "waits for a CPU and halted time do not" : "halted time does not",
+        "share: the exits' part of the busy time, with blocked time, without halted time{}{}",
+        no_waits ? " and waits for a CPU" : "",
         report.overhead && std::ranges::any_of(report.rows, &GroupRow::halts)
-            ? fmt::format("; exits and halts together: {}",
+            ? fmt::format(" (exits and halts together: {})",
                           percent_text(report.overhead->exit_ns, report.overhead->busy_ns()))
             : ""));
   if (std::ranges::any_of(report.rows, [](const GroupRow& row) {
@@ -312,6 +326,8 @@ Table in_text(const ReportData& report) {
   if (report.rows_of == RowsOf::kExits)
     if (std::string legend = legend_text(report); !legend.empty())
       table.after.push_back({.text = std::move(legend), .shown = Shown::kLegend});
+  table.after.push_back(
+      {.text = other_text(report), .label = "most of other:", .dropped = std::string(kSumOfParts)});
   table.after.push_back({.text = largest_text(report),
                          .label = "largest part of the total:",
                          .dropped = "largest_ns"});

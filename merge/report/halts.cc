@@ -271,7 +271,7 @@ class HaltTables : public TableSink {
 }  // namespace
 
 const TableKind kHaltTables = {.option = "--halt",
-                               .help = "Halts, and their cost under each halt_poll_ns",
+                               .help = "Halts, and what other halt_poll_ns would change",
                                .in_page = InPage::kAlways,
                                .make = make_sink<HaltTables>};
 

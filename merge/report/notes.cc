@@ -298,8 +298,11 @@ bool costs_at_least(const Naming& names) {
 std::string_view exits_cost(const ExitModel& model, const Overhead& overhead, bool at_least) {
   if (model.sched_switch && (model.wakeups || overhead.blocked_ns == 0))
     return at_least ? "exits cost at least " : "exits cost ";
-  return at_least ? "exits, with waits for a CPU that can't be told apart, took at least "
-                  : "exits, with waits for a CPU that can't be told apart, took ";
+  if (!model.sched_switch)
+    return at_least ? "exits, with waits for a CPU, took at least "
+                    : "exits, with waits for a CPU, took ";
+  return at_least ? "exits, with waits for a CPU after a sleep, took at least "
+                  : "exits, with waits for a CPU after a sleep, took ";
 }
 
 std::string losses_note(const Timeline& timeline) {

@@ -92,6 +92,7 @@ struct ReportOptions {
   bool switches = false;    // the recording has sched_switch: run_report() decides
   SortBy sort = SortBy::kTotal;
   std::size_t top = 0;    // 0: all
+  bool halts = false;     // --slower-than has halts as well: a reason was selected
   bool requests = false;  // --by span: requests instead of exits
   // The tables of table_kinds() that the user selected, by option, with the option's value.
   std::map<std::string, std::string, std::less<>> tables;

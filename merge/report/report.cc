@@ -409,7 +409,8 @@ std::string finding_text(const ReportData& report) {
   if (halted != 0) text += (paused != 0 ? ", halted for " : " and halted for ") + time(halted);
   if (paused != 0) text += " and paused for " + time(paused);
   const std::string_view least = report.costs_at_least ? "at least " : "";
-  text += fmt::format(". Of the busy time the guest ran {}; {}{}",
+  text += fmt::format(". Of the busy time{} the guest ran {}; {}{}",
+                      time_in(report, State::kNotSeen) == 0 ? "" : " that was seen",
                       percent_text(overhead.guest_ns, busy),
                       exits_cost(report.model, overhead, report.costs_at_least),
                       percent_text(overhead.exit_ns, busy));
@@ -481,8 +482,9 @@ NextStep step_to_record(const ReportData& report) {
     return {"record --sched", "tells a wait for a CPU from a sleep"};
   }
   if (report.durations() && report.knows(State::kPreempted))
-    return {"record",
-            fmt::format("has {}: tells kernel and QEMU apart", events::kvm_userspace_exit.name)};
+    return {"record --sched",
+            fmt::format("has {}: tells kernel and QEMU apart{}", events::kvm_userspace_exit.name,
+                        report.model.wakeups ? "" : "; and a wait for a CPU from a sleep")};
   return {"record --sched", report.durations() ? "tells kernel, QEMU and waiting apart"
                                                : "a recording that has the exits' durations"};
 }
@@ -546,6 +548,9 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
     steps.push_back({"help devices", "how to record which of QEMU's devices took the time"});
   else if (!idle || can_be_advised(report))
     ask(question_of(most, report));
+  if (most != Part::kPreempted && report.overhead &&
+      report.overhead->not_run_ns > report.overhead->busy_ns() / kNoticed)
+    ask(question_of(Part::kPreempted, report));
   if (report.cycles && !around.empty()) return steps;
   steps.push_back(
       {fmt::format("explain {}{}", words.recording, around), "why the longest exit took so long"});

@@ -150,9 +150,10 @@ class SlowExits : public TableSink {
   // Number of exits that are kept; of more exits, the slowest are kept.
   static constexpr std::size_t kMost = 20'000;
 
-  // `top`: how many of the slowest to keep; 0: kMost.
-  SlowExits(std::uint64_t at_least_ns, std::size_t top)
-      : at_least_ns_(at_least_ns), most_(top == 0 ? kMost : std::min(top, kMost)) {}
+  explicit SlowExits(std::uint64_t at_least_ns, const ReportOptions& options)
+      : at_least_ns_(at_least_ns),
+        most_(options.top == 0 ? kMost : std::min(options.top, kMost)),
+        with_halts_(options.halts) {}
 
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits | SpanClass::kWaits; }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
@@ -169,13 +170,18 @@ class SlowExits : public TableSink {
   [[nodiscard]] std::vector<ExitRow> rows(const Naming& naming) const;
 
   std::uint64_t at_least_ns_;
-  std::size_t most_;
-  std::vector<SlowExit> kept_;  // once full, a heap with the fastest exit in front
-  std::uint64_t added_ = 0;
+  std::size_t most_;  // of more exits, the slowest are kept
+  bool with_halts_;
+  std::vector<SlowExit> kept_;           // once full, a heap with the fastest exit in front
+  std::uint64_t added_ = 0, halts_ = 0;  // halts that were not added
 };
 
 void SlowExits::exit(const ExitSpan& span, const Pipeline& pipeline) {
   if (span.total() < at_least_ns_) return;
+  if (span.halt && !with_halts_) {
+    ++halts_;
+    return;
+  }
   const NameId function = pipeline.stacks().innermost(pipeline.stack_of(span));
   const auto faster_last = [](const SlowExit& a, const SlowExit& b) {
     return a.span.total() > b.span.total();
@@ -210,9 +216,11 @@ std::vector<Table> SlowExits::tables(const ReportData& report, const Naming& nam
   table.csv = true;
   table.facts = {{"slower_than_ns", at_least_ns_}};
   table.left_out = added_ - kept_.size();
-  table.before = {{.text = fmt::format("\nExits of {} and more: {}",
-                                       duration_text(at_least_ns_, cycles), grouped(added_)),
-                   .verbatim = true}};
+  table.before = {
+      {.text = fmt::format(
+           "\nExits of {} and more: {}{}", duration_text(at_least_ns_, cycles), grouped(added_),
+           halts_ == 0 ? "" : fmt::format("; {} halts are not listed (--halt)", grouped(halts_))),
+       .verbatim = true}};
   if (table.left_out != 0)
     table.before.push_back(
         {.text = fmt::format("the {} slowest of them; raise {} to see them all",
@@ -226,14 +234,14 @@ Result<std::unique_ptr<TableSink>> make_slow_exits(const ReportOptions& options,
                                                    const std::string& value) {
   const auto least = parse_duration("--slower-than", value);
   if (!least) return tl::unexpected(least.error());
-  return std::make_unique<SlowExits>(*least, options.top);
+  return std::make_unique<SlowExits>(*least, options);
 }
 
 }  // namespace
 
 const TableKind kSlowExitTable = {.option = "--slower-than",
                                   .argument = "TIME",
-                                  .help = "Exits that took this long or longer, halts too",
+                                  .help = "Exits that took this long or longer, but halts",
                                   .in_page = InPage::kNever,
                                   .make = make_slow_exits};
 

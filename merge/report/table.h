@@ -94,6 +94,7 @@ enum class Highlight : std::uint8_t { kNever, kLargest, kLargestPart, kProven };
 // How text joins shares of one whole that it has no room for: if a kPart has no room, the table's
 // kSum stands for all kParts and kSmallParts. A kSmallPart without room is just left out.
 enum class Joined : std::uint8_t { kNever, kPart, kSmallPart, kSum };
+inline constexpr std::string_view kSumOfParts = "other";  // the kSum's title
 
 struct Column {
   // Name in JSON and CSV; "a.b" is b in the object a. Empty: they omit the column.
@@ -137,7 +138,9 @@ struct Paragraph {
   LabelLook look = LabelLook::kPlain;
   bool figures = false;   // durations and percentages stand out
   bool verbatim = false;  // the text keeps its lines, however wide the terminal is
-  std::string dropped{};  // printed only where the table's column with this key has no room
+  // Printed only where the table's column with this key has no room, or with kSumOfParts where that
+  // stands for other columns.
+  std::string dropped{};
   Shown shown = Shown::kAlways;
 };
 

@@ -280,7 +280,7 @@ std::vector<Table> StealTable::tables(const ReportData& report, const Naming& na
 }  // namespace
 
 const TableKind kWaitTables = {.option = "--waits",
-                               .help = "What exits waited for: locks, disks, a CPU",
+                               .help = "What exits waited for: a lock, a disk, a CPU, …",
                                .in_page = InPage::kNever,
                                .make = make_sink<WaitTables>,
                                .answers = [](Part most) -> std::string_view {
@@ -288,7 +288,7 @@ const TableKind kWaitTables = {.option = "--waits",
                                }};
 
 const TableKind kStealTable = {.option = "--steal",
-                               .help = "What ran while a vCPU waited for a CPU",
+                               .help = "Who had the CPU while vCPUs waited for it",
                                .make = make_sink<StealTable>,
                                .answers = [](Part most) -> std::string_view {
                                  return most == Part::kPreempted ? "what ran instead" : "";

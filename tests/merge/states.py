@@ -115,7 +115,7 @@ class Recording:
                 if shown is not None or vcpu[f"{state}_ns"] and vcpu["tid"] in table:
                     self.expect(f"text: {state} of thread {vcpu['tid']}", shown, share)
         of = report["overhead"]
-        said = re.search(r"(?:exits cost|told apart, took) (?:at (?:least|most) )?(<?[0-9.]+%).*; (?:for (?:at least )?(<?[0-9.]+%) the vCPUs? waited for a CPU"
+        said = re.search(r"(?:exits cost|a CPU(?: after a sleep)?, took) (?:at (?:least|most) )?(<?[0-9.]+%).*; (?:for (?:at least )?(<?[0-9.]+%) the vCPUs? waited for a CPU"
                          r"|.*the vCPUs? (never) had to wait|(whether) the vCPUs? had to wait)", text)
         if of and of["share"] is not None:
             not_run = of["not_run_share"]

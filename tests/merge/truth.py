@@ -312,7 +312,7 @@ def a_vcpu_that_never_leaves_its_guest(trace):
 
 @case(["report"], ["explain"], ["advise"], never=["the guest ran 100.0%"],
       says=["vCPU 0 has been in an exit since 1000.010000000 (for 900 ms): shutdown at 0xe8f67, in QEMU: KVM_EXIT_SHUTDOWN.",
-            "exits, with waits for a CPU that can't be told apart, took at least 98.9%"])
+            "exits, with waits for a CPU, took at least 98.9%"])
 def a_vcpu_that_never_leaves_its_last_exit(trace):
     """A guest crashed 10 ms after the recording began: QEMU has its vCPU, and another thread goes on."""
     trace.entry(BEGIN, 0, VCPU)
@@ -363,7 +363,7 @@ def switches_from_the_middle_on(trace):
 
 
 @case(["report"], ["advise"], never=["never had to wait", "exits cost 50"],
-      says=["exits, with waits for a CPU that can't be told apart, took at least 50.0%",
+      says=["exits, with waits for a CPU after a sleep, took at least 50.0%",
             "whether the vCPU had to wait for a CPU after a sleep was not recorded (sched:sched_waking)"])
 def a_wait_after_a_sleep_without_wake_ups(trace):
     """The vCPU sleeps in QEMU for 1 ms and then waits for its CPU for 4 ms; no wake-up was recorded."""

@@ -89,7 +89,7 @@ function added(steps: Step[], by_who: boolean): string[] {
 
 // `inside`: the element whose width the picture has.
 export function stepsPicture(exit: WorstExit, near: Neighbourhood | undefined, inside: HTMLElement): HTMLElement {
-  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, from left to right, to scale; the ${kNamed} longest have numbers of their own, neighbours among the others share one`);
+  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, in order of time, to scale. A long step has a number of its own; short ones next to each other share one, and their times are added up by kind, the longest first`);
   if (!near) {
     return h("figure", { class: "steps" }, caption, dim("The order of its parts is not on this page; choose it for the command that prints them."));
   }

@@ -102,7 +102,7 @@ function requests({ tables, counters }: Recording): HTMLElement {
   const rows = (tables.requests?.rows ?? []).filter((row) => row.count > 0);
   const paths = tables.request_paths?.rows ?? [];
   const first = most(rows, "count");
-  if (!first) return nothing(section("requests", []), "No requests were recorded", "trapline record --qemu-events 'memory_region_ops_*,virtio_blk_*,virtio_*notify*'");
+  if (!first) return nothing(section("requests", []), "No requests were recorded", "trapline record --sched --domain NAME --qemu-events 'memory_region_ops_*,virtio_blk_*,virtio_*notify*'");
   const lines = rows.flatMap((row) => {
     const path = paths.find((one) => one.key === row.key);
     const group = (): string => row.key;
@@ -138,7 +138,7 @@ const kInterrupts = 12;
 function interrupts(irqs: Rows | undefined): HTMLElement {
   const rows = [...(irqs?.rows ?? [])].sort((a, b) => b.injected - a.injected);
   const busiest = rows[0];
-  if (!busiest) return nothing(section("interrupts", []), "The guest's interrupts were not recorded: trapline record has them");
+  if (!busiest) return nothing(section("interrupts", []), "The guest's interrupts were not recorded: trapline record and trace-cmd record -e kvm record them");
   const lines = linesOf(rows.slice(0, kInterrupts), (row) => `${row.vector} ${row.pin}`, [["raise_to_inject", "raised → injected"], ["raise_to_entry", "raised → in guest"], ["inject_to_eoi", "injected → EOI"]]);
   const again = irqs!.coalesced;
   return section("interrupts", [`${grouped(sumOf(rows, (row) => row.injected))} interrupts were injected; the most frequent, ${busiest.vector} (${busiest.pin}), half of the time within ${duration(busiest.raise_to_inject.p50_ns)}`],

@@ -97,9 +97,11 @@ ReportOptions page_options(const InputOptions& input, const SelectionOptions& wh
   for (const TableKind& kind : table_kinds())
     if (kind.in_page == InPage::kAlways) options.tables[std::string(kind.option)];
   options.tool = "trapline " TRAPLINE_VERSION;
-  options.command = {"report"};
-  for (const auto& words : {recording_words(input), which.words()})
-    options.command.insert(options.command.end(), words.begin(), words.end());
+  std::vector<std::string> words = recording_words(input);
+  for (std::string& word : which.words()) words.push_back(std::move(word));
+  options.recording = shell_text(words);
+  options.command = std::move(words);
+  options.command.insert(options.command.begin(), "report");
   return options;
 }
 

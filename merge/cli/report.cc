@@ -274,8 +274,7 @@ void add_report(CLI::App& app, int& status) {
   options->by = tables
                     .add("--by", options->report.by_text, "LIST",
                          "Rows (default: reason): " + dimension_names() +
-                             ", or alone span (requests). detail: port, address; qemu-event: the "
-                             "device's first own event")
+                             ", or span (requests; not with others). detail: port, address")
                     ->capture_default_str();
   tables.rare().add("--span", options->spans, "SPEC",
                     "With --by span: a request is from event START to the END with the same FIELD: "

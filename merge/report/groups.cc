@@ -232,11 +232,10 @@ std::string largest_text(const ReportData& report) {
   std::ranges::stable_sort(rows, std::ranges::greater(), &GroupRow::cost_ns);
   std::string text;
   for (const GroupRow* row : std::span(rows).first(std::min(rows.size(), kMost))) {
-    text += fmt::format("{}{}: {} ({}{} of {})", text.empty() ? "" : "; ",
-                        shown_key(row->key, report.by), row->largest,
-                        row->largest_at_least ? ">= " : "",
-                        duration_text(row->largest_ns, report.cycles),
-                        duration_text(row->total.total(), report.cycles));
+    text += fmt::format(
+        "{} {}'s {} {} took {}{}", text.empty() ? "Of" : "; of", shown_key(row->key, report.by),
+        duration_text(row->total.total(), report.cycles), row->largest,
+        row->largest_at_least ? "at least " : "", duration_text(row->largest_ns, report.cycles));
   }
   return text;
 }
@@ -252,6 +251,20 @@ std::string other_text(const ReportData& report) {
     rows.push_back(fmt::format("{} {} {}", shown_key(row.key, report.by),
                                percent_text(*most, row.total.total()),
                                kPartNames[static_cast<std::size_t>(most - row.parts.begin())]));
+  }
+  return fmt::format("{}", fmt::join(rows, "; "));
+}
+
+// Returns what an exit of the costliest rows took without waits for a CPU: "io 280 µs".
+std::string without_waits_text(const ReportData& report) {
+  constexpr std::size_t kMost = 3;
+  std::vector<std::string> rows;
+  for (const GroupRow& row : report.rows) {
+    const std::uint64_t waits = row.parts[static_cast<std::size_t>(Part::kPreempted)];
+    if (row.halts || waits < row.total.total() / 10 || waits == 0 || rows.size() == kMost) continue;
+    rows.push_back(
+        fmt::format("{} {}", shown_key(row.key, report.by),
+                    duration_text((row.total.total() - waits) / row.total.count(), report.cycles)));
   }
   return fmt::format("{}", fmt::join(rows, "; "));
 }
@@ -282,8 +295,12 @@ std::string legend_text(const ReportData& report) {
   const bool no_waits = leaves_out_waits(report);
   if (no_waits || report.halted_ns() != 0)
     text.push_back(fmt::format(
-        "share: the exits' part of the busy time, with blocked time, without halted time{}{}",
-        no_waits ? " and waits for a CPU" : "",
+        "share: the exits' part of the busy time, blocked time included; total, mean and so on "
+        "contain {}halted time{}, share does not{}",
+        no_waits ? "waits for a CPU and " : "",
+        no_waits && !report.model.wakeups && report.overhead->blocked_ns != 0
+            ? " (but those after a sleep)"
+            : "",
         report.overhead && std::ranges::any_of(report.rows, &GroupRow::halts)
             ? fmt::format(" (exits and halts together: {})",
                           percent_text(report.overhead->exit_ns, report.overhead->busy_ns()))
@@ -297,6 +314,9 @@ std::string legend_text(const ReportData& report) {
       text.push_back(titles[part] == kKernelOrUser
                          ? std::string(kKernelOrUser) + ": not told apart"
                          : fmt::format("{}: {}", titles[part], kMeanings[part]));
+  if (std::ranges::any_of(report.rows,
+                          [](auto& row) { return row.largest.starts_with("page-fault"); }))
+    text.emplace_back("page-fault ADDRESS: memory, or a device that KVM itself serves");
   if (report.by.starts_with(name_of(Dimension::kReason))) explain_reasons(report, text);
   return fmt::format("{}", fmt::join(text, "; "));
 }
@@ -326,11 +346,13 @@ Table in_text(const ReportData& report) {
   if (report.rows_of == RowsOf::kExits)
     if (std::string legend = legend_text(report); !legend.empty())
       table.after.push_back({.text = std::move(legend), .shown = Shown::kLegend});
+  if (std::string means = without_waits_text(report); !means.empty())
+    table.after.push_back({.text = std::move(means),
+                           .label = "mean without waits for a CPU:",
+                           .shown = Shown::kLegend});
   table.after.push_back(
       {.text = other_text(report), .label = "most of other:", .dropped = std::string(kSumOfParts)});
-  table.after.push_back({.text = largest_text(report),
-                         .label = "largest part of the total:",
-                         .dropped = "largest_ns"});
+  table.after.push_back({.text = largest_text(report), .dropped = "largest_ns"});
   table.name = [name = table.name, by = report.by](std::size_t row) {
     return shown_key(name(row), by);
   };

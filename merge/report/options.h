@@ -102,6 +102,7 @@ struct ReportOptions {
   bool page = false;
   std::string tool;
   std::vector<std::string> command;
+  std::string recording;  // the recording and its selection, as the shell reads them
 
   [[nodiscard]] bool asks(std::string_view option) const { return tables.contains(option); }
 };

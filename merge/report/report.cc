@@ -185,11 +185,12 @@ std::vector<CounterRow> counter_rows(const ReportData& report) {
   // At either edge of a recording, one exit of each vCPU is cut, which is no anomaly.
   const std::uint64_t edges = report.threads;
   const std::string after_loss =
-      exits.entry_after_loss == 0 ? ""
-                                  : fmt::format(": {} of them after a loss, which may hide it",
-                                                exits.entry_after_loss == exits.entry_without_exit
-                                                    ? "all"
-                                                    : grouped(exits.entry_after_loss));
+      exits.entry_after_loss == 0
+          ? ""
+          : fmt::format(": {} of them follow a loss, which may have taken it",
+                        exits.entry_after_loss == exits.entry_without_exit
+                            ? "all"
+                            : grouped(exits.entry_after_loss));
   std::vector<CounterRow> rows = {
       {"exits", exits.exits},
       {"exit_without_entry", exits.exit_without_entry,
@@ -386,7 +387,7 @@ std::string alignment_text(const SourceAlignment& aligned) {
   if (!aligned.error_ns && error) sentence += ", if both are of one boot (assumed)";
   if (aligned.rate_change_ppm)
     sentence += *aligned.rate_change_ppm == 0
-                    ? ", if both clocks run at one rate (assumed)"
+                    ? ", if both clocks run at one rate (assumed; trapline help clocks)"
                     : fmt::format(", if the clocks' rates change by at most {:.3g} ppm (assumed)",
                                   *aligned.rate_change_ppm);
   return sentence;
@@ -409,9 +410,11 @@ std::string finding_text(const ReportData& report) {
   if (halted != 0) text += (paused != 0 ? ", halted for " : " and halted for ") + time(halted);
   if (paused != 0) text += " and paused for " + time(paused);
   const std::string_view least = report.costs_at_least ? "at least " : "";
-  text += fmt::format(". Of the busy time{} the guest ran {}; {}{}",
+  const bool has_handlers = report.isa == kIsaArm64 || report.isa == kIsaRiscv;
+  text += fmt::format(". Of the busy time{} the guest ran {}{}; {}{}",
                       time_in(report, State::kNotSeen) == 0 ? "" : " that was seen",
                       percent_text(overhead.guest_ns, busy),
+                      has_handlers ? " (the host's interrupt handlers included)" : "",
                       exits_cost(report.model, overhead, report.costs_at_least),
                       percent_text(overhead.exit_ns, busy));
   text += costliest_text(report);

@@ -216,11 +216,13 @@ std::vector<Table> SlowExits::tables(const ReportData& report, const Naming& nam
   table.csv = true;
   table.facts = {{"slower_than_ns", at_least_ns_}};
   table.left_out = added_ - kept_.size();
-  table.before = {
-      {.text = fmt::format(
-           "\nExits of {} and more: {}{}", duration_text(at_least_ns_, cycles), grouped(added_),
-           halts_ == 0 ? "" : fmt::format("; {} halts are not listed (--halt)", grouped(halts_))),
-       .verbatim = true}};
+  table.before = {{.text = fmt::format("\nExits of {} and more: {}",
+                                       duration_text(at_least_ns_, cycles), grouped(added_)),
+                   .verbatim = true}};
+  if (halts_ != 0)
+    table.before.push_back(
+        {.text = fmt::format("{} halts are not listed (--halt)", grouped(halts_)),
+         .verbatim = true});
   if (table.left_out != 0)
     table.before.push_back(
         {.text = fmt::format("the {} slowest of them; raise {} to see them all",
@@ -241,7 +243,7 @@ Result<std::unique_ptr<TableSink>> make_slow_exits(const ReportOptions& options,
 
 const TableKind kSlowExitTable = {.option = "--slower-than",
                                   .argument = "TIME",
-                                  .help = "Exits that took this long or longer, but halts",
+                                  .help = "Exits, except halts, that took this long or more",
                                   .in_page = InPage::kNever,
                                   .make = make_slow_exits};
 

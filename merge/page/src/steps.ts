@@ -57,7 +57,7 @@ function stepsOf(exit: WorstExit, near: Neighbourhood): Step[] {
     missing(begin);
     const kind = of as Part;
     const who = kind === "user" ? handlers(exit, near, begin, until) : kind === "kernel" ? "" : culprits(exit, kind, begin, until);
-    steps.push({ kind, what: kind === "user" ? "QEMU" : kind === "kernel" ? kernelOf(exit) : kind, who, ns: until - begin });
+    steps.push({ kind, what: kind === "user" ? `QEMU${who && `, for ${who}`}` : kind === "kernel" ? kernelOf(exit) : kind, who: kind === "user" ? "" : who, ns: until - begin });
     at = until;
   }
   missing(end);
@@ -80,8 +80,8 @@ function named(steps: Step[]): Step[] {
 // Returns the sums of steps of one kind, the largest first; for a few steps also by what each waited for.
 function added(steps: Step[], by_who: boolean): string[] {
   const sums = new Map<string, number>();
-  for (const { kind, what, who, ns } of steps) {
-    const name = who && (by_who || kind === "user") ? `${what}: ${who}` : what;
+  for (const { what, who, ns } of steps) {
+    const name = who && by_who ? `${what}: ${who}` : what;
     sums.set(name, (sums.get(name) ?? 0) + ns);
   }
   return [...sums].sort((a, b) => b[1] - a[1]).map(([what, ns]) => `${duration(ns)} ${what}`);
@@ -89,7 +89,7 @@ function added(steps: Step[], by_who: boolean): string[] {
 
 // `inside`: the element whose width the picture has.
 export function stepsPicture(exit: WorstExit, near: Neighbourhood | undefined, inside: HTMLElement): HTMLElement {
-  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, in order of time, to scale. A long step has a number of its own; short ones next to each other share one, and their times are added up by kind, the longest first`);
+  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, to scale. The numbers are in order of time; steps that share one are added up by kind`);
   if (!near) {
     return h("figure", { class: "steps" }, caption, dim("The order of its parts is not on this page; choose it for the command that prints them."));
   }

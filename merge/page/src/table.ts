@@ -41,7 +41,7 @@ export function exitTable(model: Model, change: Change): View {
   const more = button({ class: "noprint", click: () => change({ all: true }) });
   const element = section("table", [],
     h("div", { class: "controls noprint" }, h("label", { for: "by" }, "Exits by"), by, h("label", { for: "find" }, "that contain"), find),
-    table, under, more);
+    table, under, more, data.next.length > 0 && h("p", { class: "dim" }, "Next: ", ...data.next.map((text, i) => (i % 2 ? ` ${text}; ` : h("code", {}, text)))));
 
   // A column's title is a button that sorts by it, in the other direction when it is pressed again.
   function heading(id: string, title: string, choice: Choice): HTMLElement {
@@ -63,7 +63,7 @@ export function exitTable(model: Model, change: Change): View {
     const cells: Record<string, (row: Group, value: number | null) => HTMLElement | (Node | string | false)[]> = {
       key: (row) => [name(row.key, choice.by), row.halts && h("small", {}, "halt, no overhead")],
       count: (row) => number(grouped(row.count)),
-      share: (_, value) => number(value === null ? "–" : percent(value / all)),
+      share: (row, value) => number(value === null ? "–" : percent(value / all), `${duration(cost(row) / Math.max(1, row.count))} an exit, without waits for a CPU`),
     };
     const time = (row: Group, ns: number | null, id: string): HTMLElement => {
       const about = ns !== null && row.approximate && /^(p\d|max)/.test(id) ? "≈\u202f" : "";
@@ -99,7 +99,7 @@ export function exitTable(model: Model, change: Change): View {
     const set = data.sets.find((one) => one.by === choice.by);
     const left = !all.some((row) => row.approximate) ? (set?.left_out ?? 0) : 0;
     under.textContent = [
-      `${grouped(shown.length)} of ${grouped(all.length)} rows`,
+      `${grouped(shown.length)} of ${grouped(all.length)} rows; point at a share or a bar to read more`,
       groups.length < all.length ? `${grouped(groups.length)} have these words` : "",
       left > 0 ? `${grouped(left)} more are not on this page: trapline report prints them` : "",
       shown.some(({ key }) => key.split(" / ").some((part, i) => part === "-" && choice.by.split(",")[i] === "device")) ? "no device: KVM served them itself, or no event of QEMU names a device" : "",

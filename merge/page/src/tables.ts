@@ -138,7 +138,7 @@ const kInterrupts = 12;
 function interrupts(irqs: Rows | undefined): HTMLElement {
   const rows = [...(irqs?.rows ?? [])].sort((a, b) => b.injected - a.injected);
   const busiest = rows[0];
-  if (!busiest) return nothing(section("interrupts", []), "The guest's interrupts were not recorded: trapline record and trace-cmd record -e kvm record them");
+  if (!busiest) return nothing(section("interrupts", []), "The guest's interrupts were not recorded (trace-cmd: -e kvm)", "trapline record");
   const lines = linesOf(rows.slice(0, kInterrupts), (row) => `${row.vector} ${row.pin}`, [["raise_to_inject", "raised → injected"], ["raise_to_entry", "raised → in guest"], ["inject_to_eoi", "injected → EOI"]]);
   const again = irqs!.coalesced;
   return section("interrupts", [`${grouped(sumOf(rows, (row) => row.injected))} interrupts were injected; the most frequent, ${busiest.vector} (${busiest.pin}), half of the time within ${duration(busiest.raise_to_inject.p50_ns)}`],

@@ -116,6 +116,7 @@ export interface Recording {
   time_unit: "ns" | "cycles";
   user_end: string;
   above: string[]; // what the text begins with, in pairs: a label ("LOST:") or none, and a sentence
+  next: string[]; // in pairs: a command, and what it answers
   notes: string[];
   time: { origin: number; bin_ns: number; bins: number }; // bin 0 begins at origin, 0 or before
   vcpus: Vcpu[];

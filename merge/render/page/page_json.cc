@@ -266,6 +266,10 @@ struct PageData::Writer {
     Facts head = printed.head;
     for (Fact& fact : head)
       if (fact.key.starts_with("interval.")) fact.value = as_text(fact.value);
+    std::vector<std::string> next;
+    for (const NextStep& step : next_steps(report, {data.options_.recording, ""}))
+      next.insert(next.end(), {"trapline " + step.command, step.answers});
+    head.push_back({"next", next});
     head.push_back({"tool", data.options_.tool});
     head.push_back({"words", data.options_.command});
     head.push_back({"duration_ns", report.end_ns - report.start_ns});

@@ -20,6 +20,7 @@
 #include "merge/report/dimensions.h"
 #include "merge/report/folded_stacks.h"
 #include "merge/report/groups.h"
+#include "merge/report/head.h"
 
 namespace trapline {
 
@@ -44,7 +45,9 @@ struct Recorded {
   double unit = 1;  // unit of the stamps that the rows are made from, in ns or cycles
   ExitModel model;
   bool markers = false;
-  std::uint64_t events = 0, lost = 0, losses_uncounted = 0, exits = 0;
+  std::uint64_t events = 0, exits = 0;
+  LossCounts losses;
+  std::vector<SourceRow> sources;  // the recordings that were read as this run
   std::size_t vcpus = 1;
   std::uint64_t begin_ns = 0, wall_ns = 0;
   bool hides_time = false;                // more than a hundredth of the vCPUs' time was not seen

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "backend_ftrace/base/paths.h"
-#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/pipeline.h"
 #include "merge/model/kernel_events.h"
@@ -183,8 +182,7 @@ class CompareSink : public SpanSink {
     for (std::size_t i = 0; i < timeline.size(); ++i) {
       const Source& source = timeline.source(i);
       recorded.events += source.counters().events;
-      recorded.lost = saturated_sum(recorded.lost, source.counters().lost_events);
-      recorded.losses_uncounted += source.counters().gaps_uncounted;
+      recorded.losses.add(source.counters());
       if (source.counters().events == 0) continue;
       const bool host = source.info().role == Role::kHostKernel;
       if (host || what_ == CompareRows::kRequests || what_ == CompareRows::kFunctions)
@@ -193,6 +191,7 @@ class CompareSink : public SpanSink {
       if (!host) continue;
       for (auto& [name, text] : source.facts()) recorded.facts.try_emplace(name, printable(text));
     }
+    recorded.sources = source_rows(timeline);
     const SourceInfo& info = timeline.source(0).info();
     recorded.path = info.path;
     recorded.clock = info.clock;
@@ -280,12 +279,13 @@ Result<void> check_pair(const Recorded& a, const Recorded& b, bool devices, Comp
 }
 
 Result<void> check_losses(const Recorded& recorded) {
-  const double all = static_cast<double>(recorded.events + recorded.lost);
-  if (static_cast<double>(recorded.lost) <= kMostLost * all) return {};
+  const double all = static_cast<double>(recorded.events + recorded.losses.lost_events);
+  if (static_cast<double>(recorded.losses.lost_events) <= kMostLost * all) return {};
   return fail(ErrorKind::kDamaged,
               "{}: {} of {} events were lost, more than the {:.0f}% up to which recordings are "
               "compared; record again with a larger buffer (trapline record --buffer-size)",
-              recorded.path, recorded.lost, recorded.events + recorded.lost, kMostLost * 100);
+              recorded.path, recorded.losses.lost_events,
+              recorded.events + recorded.losses.lost_events, kMostLost * 100);
 }
 
 void warn_of_facts(const Recorded& a, const Recorded& b, std::vector<std::string>& warnings) {
@@ -469,9 +469,9 @@ Result<std::vector<std::string>> check_comparable(const std::vector<Recorded>& b
                                        exits ? first.path : recorded.path));
       }
       warn_of_facts(first, recorded, warnings);
-      if (recorded.losses_uncounted != 0) {
+      if (recorded.losses.gaps_uncounted != 0) {
         warnings.push_back(fmt::format("{}: events were lost {} times (count unknown)",
-                                       recorded.path, recorded.losses_uncounted));
+                                       recorded.path, recorded.losses.gaps_uncounted));
       }
     }
   }

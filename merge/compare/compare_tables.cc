@@ -190,7 +190,7 @@ Table run_table(const char* key, const std::vector<Recorded>& side) {
   table.add({"wall_ns"}, &Row::wall_ns);
   table.add({"guest_ns"}, &Row::guest_ns);
   table.add({"vcpus"}, &Row::vcpus);
-  table.add({"lost"}, &Row::lost);
+  table.add({"lost"}, [](const Row& row) { return row.losses.lost_events; });
   return table;
 }
 
@@ -236,18 +236,25 @@ std::vector<Paragraph> method_text(const Comparison& comparison) {
   return sentences;
 }
 
+// The runs have no interval in common: each row of a run has its own.
 Facts head_of(const Comparison& comparison) {
-  return {{"command", "diff"},
-          {"time_unit", to_value(comparison.cycles ? "cycles" : "ns")},
-          {"user_end", to_value(name_of(comparison.model.user_end))},
-          {"by", comparison.by},
-          {"rows_of", to_value(rows_name(comparison))},
-          {"confidence", comparison.confidence},
-          {"seed", comparison.seed},
-          {"method", to_value(kMethodNames[static_cast<std::size_t>(comparison.method)])},
-          {"splits", comparison.splits},
-          {"tests", comparison.tests},
-          {"proven_changes", comparison.proven_changes()}};
+  LossCounts losses;
+  for (const auto* side : {&comparison.before, &comparison.after})
+    for (const Recorded& run : *side) losses.add(run.losses);
+  Facts head = head_facts("diff", comparison.cycles, 0, 0, losses);
+  for (Fact& fact : head)
+    if (fact.key.starts_with("interval.")) fact.value = CellValue();
+  head.insert(head.end(),
+              {{"user_end", to_value(name_of(comparison.model.user_end))},
+               {"by", comparison.by},
+               {"rows_of", to_value(rows_name(comparison))},
+               {"confidence", comparison.confidence},
+               {"seed", comparison.seed},
+               {"method", to_value(kMethodNames[static_cast<std::size_t>(comparison.method)])},
+               {"splits", comparison.splits},
+               {"tests", comparison.tests},
+               {"proven_changes", comparison.proven_changes()}});
+  return head;
 }
 
 // Returns the text's first sentence.
@@ -303,6 +310,11 @@ Report make_report(const Comparison& comparison) {
     changes.titles = {comparison.by};
     if (comparison.has_parts()) changes.titles.emplace_back("Change of the parts");
   }
+  std::vector<SourceRow> sources;
+  for (const auto* side : {&comparison.before, &comparison.after})
+    for (const Recorded& run : *side)
+      sources.insert(sources.end(), run.sources.begin(), run.sources.end());
+  report.tables.push_back(source_table(std::move(sources)));
   report.tables.push_back(run_table("before", comparison.before));
   report.tables.push_back(run_table("after", comparison.after));
   report.tables.push_back(std::move(changes));

@@ -177,7 +177,7 @@ TEST(CompareTest, OtherEventsLossesAndARunGivenTwiceAreRefusedWithAWayOut) {
   ASSERT_FALSE(checked);
   EXPECT_THAT(checked.error().message, HasSubstr("sys_enter_ioctl"));
   Recorded lossy = run(2, 10'000);
-  lossy.lost = lossy.events / 10;
+  lossy.losses.lost_events = lossy.events / 10;
   checked = check_comparable({run(1, 10'000)}, {lossy}, false);
   ASSERT_FALSE(checked);
   EXPECT_THAT(checked.error().message, HasSubstr("larger buffer"));

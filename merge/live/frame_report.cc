@@ -27,7 +27,7 @@ Table stall_table(const std::optional<OpenStall>& stall, const VcpuNames& names)
   table.add({"vcpu"}, [&names](const OpenStall& row) {
     return number_or_null(names.number(row.thread), kNoVcpu);
   });
-  table.add({"tid"}, [](const OpenStall& row) { return tid_of(row.thread); });
+  add_tid(table, &OpenStall::thread);
   return table;
 }
 

@@ -325,7 +325,7 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
   };
   table.add({"role"}, [](const Row& row) { return to_value(text_of(row.role)); });
   table.add({"name"}, &Row::name);
-  add_tid(table);
+  add_tid(table, &Row::thread);
   table.add({"part"}, [](const Row& row) { return text_or_null(row.part); });
   table.add({"reason"}, [](const Row& row) { return text_or_null(row.reason); });
   table.add({"ns", "time", Unit::kDuration}, &Row::ns);

@@ -14,6 +14,7 @@
 #include "merge/report/report_data.h"
 #include "merge/report/table_kinds.h"
 #include "merge/report/units.h"
+#include "merge/report/vcpus.h"
 
 namespace trapline {
 
@@ -98,7 +99,7 @@ TableOf<ExitRow> slow_exit_table(std::vector<ExitRow> rows, const States& known,
     return PartsOf{row.span.parts, row.span.total(), row.span.halt};
   });
   table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.span.vcpu, kNoVcpu); });
-  table.add({"tid"}, [](const Row& row) { return tid_of(row.span.thread); });
+  add_tid(table, [](const Row& row) { return row.span.thread; });
   table.add({"reason"}, &Row::reason);
   table.add({"detail"}, [](const Row& row) { return name_or_null(row.detail); });
   table.add({"device"}, [](const Row& row) { return name_or_null(row.device); });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,11 +18,11 @@ void fill_vcpus(ReportData& report, const Naming& names);
 // Returns whether the rows of vCPUs are named with their VM.
 [[nodiscard]] bool shows_vms(const ReportData& report);
 // Adds the thread's id and, unless it is the first thread with this id, the number of its life.
-template <typename Row>
-void add_tid(TableOf<Row>& table) {
-  table.add({"tid"}, [](const Row& row) { return tid_of(row.thread); });
-  table.add({.key = "life", .csv = false}, [](const Row& row) -> CellValue {
-    const std::uint64_t life = life_of(row.thread);
+template <typename Row, typename Thread>
+void add_tid(TableOf<Row>& table, Thread thread) {
+  table.add({"tid"}, [thread](const Row& row) { return tid_of(std::invoke(thread, row)); });
+  table.add({.key = "life", .csv = false}, [thread](const Row& row) -> CellValue {
+    const std::uint64_t life = life_of(std::invoke(thread, row));
     return life == 0 ? CellValue(Absent()) : life + 1;
   });
 }
@@ -31,7 +32,7 @@ void add_vcpu(TableOf<Row>& table, bool has_tid) {
   table.add({"vm"}, &Row::vm);
   table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
   table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.vcpu, kNoVcpu); });
-  if (has_tid) add_tid(table);
+  if (has_tid) add_tid(table, &Row::thread);
 }
 
 // Returns the vCPU's rate of exits in the time in which its exits were seen; nullopt if that time

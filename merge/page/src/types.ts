@@ -63,7 +63,7 @@ export const kOwn = ["guest", ...kParts] as const;
 
 export interface Vcpu extends Parts {
   name: string;
-  tid: number;
+  tid: number; life?: number;
   guest_ns: number;
   shares: Record<State | "not_seen", number[]>;
 }

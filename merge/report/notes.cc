@@ -102,7 +102,7 @@ constexpr std::string_view kCyclesNote =
     "times are cycles of the TSC: the recording does not tell its frequency; give --tsc-khz";
 
 constexpr std::string_view kUserEnds =
-    "user is a little too large and kernel too small: user contains {}, up to {}, because {} was "
+    "user is too large and kernel too small: user contains {}, up to {}, because {} was "
     "not recorded; trapline record records it";
 
 // Returns notes on how the model divides times.

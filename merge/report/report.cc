@@ -136,7 +136,10 @@ std::vector<Paragraph> sentences_above(const ReportData& report, const std::stri
   const std::string interval = duration_text(report.end_ns - report.start_ns, report.cycles);
   std::string count =
       fmt::format("{} {} in {}", grouped(calls ? report.counters.calls.calls : exits),
-                  calls ? "calls of guest functions" : "exits", interval);
+                  calls        ? "calls of guest functions"
+                  : exits == 1 ? "exit"
+                               : "exits",
+                  interval);
   std::uint64_t before = report.end_ns - report.start_ns;
   for (const VcpuRow& row : report.vcpus)
     before = std::min(before, elapsed(Timestamp(report.start_ns), row.totals.begin));

@@ -220,14 +220,15 @@ std::vector<Table> SlowExits::tables(const ReportData& report, const Naming& nam
   table.before = {{.text = fmt::format("\nExits of {} and more: {}",
                                        duration_text(at_least_ns_, cycles), grouped(added_)),
                    .verbatim = true}};
-  if (halts_ != 0)
-    table.before.push_back(
-        {.text = fmt::format("{} halts are not listed (--halt)", grouped(halts_)),
-         .verbatim = true});
   if (table.left_out != 0)
     table.before.push_back(
         {.text = fmt::format("the {} slowest of them; raise {} to see them all",
                              grouped(table.rows), table.rows < kMost ? "--top" : "--slower-than"),
+         .verbatim = true});
+  if (halts_ != 0)
+    table.before.push_back(
+        {.text = fmt::format("{} not listed (--halt)",
+                             halts_ == 1 ? "1 halt is" : grouped(halts_) + " halts are"),
          .verbatim = true});
   add_sentences(table, known, cycles);
   return {std::move(table)};

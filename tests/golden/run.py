@@ -35,7 +35,7 @@ def not_in_head(trapline, case, text):
     counters, sources = report["tables"]["counters"], report["tables"]["sources"]["rows"]
     wanted = {"LOST:": report["head"]["losses"]["gaps"], "DAMAGED:": counters.get("damaged_pages"),
               "LEFT OUT:": counters["left_out_events"], "aligned": any(one["method"] != "same clock" for one in sources),
-              "(assumed)": any(one["assumes"]["rate_change_ppm"] for one in sources)}
+              "(assumed": any(one["assumes"]["rate_change_ppm"] for one in sources)}
     head = "\n".join(text.split("\n")[:HEAD])
     return [word for word, is_so in wanted.items() if is_so and word not in head]
 

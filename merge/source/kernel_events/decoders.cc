@@ -1,5 +1,6 @@
 // Decodes the events of merge/model/kernel_events.h, with one function for each Decoder.
 #include <cstring>
+#include <utility>
 
 #include "merge/source/kernel_events/formats.h"
 
@@ -14,6 +15,8 @@ std::int32_t i32(const Schema& schema, const RecordedEvent& event, std::size_t f
                  std::int32_t fallback = 0) {
   return static_cast<std::int32_t>(u32(schema, event, field, static_cast<std::uint32_t>(fallback)));
 }
+// Sets the payload without asking for the type that it has.
+void put(Payload& out, auto payload) { out.emplace<decltype(payload)>(payload); }
 Access access(bool write) { return write ? Access::kWrite : Access::kRead; }
 
 // Returns the text of a char array, or of the flexible array at an event's end, up to its zero
@@ -41,11 +44,9 @@ void riscv_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
   // htval lacks the lowest two bits of the address; it is 0 if the hardware does not report the
   // address.
   if (fault && address != 0) exit.fault_address = address << 2 | (value & 3);
-  out = exit;
+  put(out, exit);
 }
-// kvm_exit() and the functions below are not inlined: otherwise decode_fields() would save their
-// registers for each event.
-[[gnu::noinline]] void kvm_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
+void kvm_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
   KvmExit exit{};
   exit.rip = s.get(e, 1);
   exit.vcpu = i32(s, e, 3, kNoVcpu);
@@ -59,29 +60,29 @@ void riscv_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
     exit.reason = u32(s, e, 0);
     exit.isa = u32(s, e, 2);
   }
-  out = exit;
+  put(out, exit);
 }
-[[gnu::noinline]] void kvm_fpu(const Schema& s, const RecordedEvent& e, Payload& out) {
-  if (s.get(e, 0) != 0) out = KvmStateLoad{kNoVcpu};
+void kvm_fpu(const Schema& s, const RecordedEvent& e, Payload& out) {
+  if (s.get(e, 0) != 0) put(out, KvmStateLoad{kNoVcpu});
 }
-[[gnu::noinline]] void kvm_mmio(const Schema& s, const RecordedEvent& e, Payload& out) {
+void kvm_mmio(const Schema& s, const RecordedEvent& e, Payload& out) {
   constexpr std::uint64_t kUnsatisfiedRead = 0, kWrite = 2;
   const std::uint64_t type = s.get(e, 0);
-  out = KvmDetail{s.get(e, 1), s.get(e, 2), DetailKind::kMmio, access(type == kWrite),
-                  type == kUnsatisfiedRead};
+  put(out, KvmDetail{s.get(e, 1), s.get(e, 2), DetailKind::kMmio, access(type == kWrite),
+                     type == kUnsatisfiedRead});
 }
-[[gnu::noinline]] void kvm_sys_access(const Schema& s, const RecordedEvent& e, Payload& out) {
+void kvm_sys_access(const Schema& s, const RecordedEvent& e, Payload& out) {
   const std::uint64_t packed = (s.get(e, 1) << 14) | (s.get(e, 2) << 11) | (s.get(e, 3) << 7) |
                                (s.get(e, 4) << 3) | s.get(e, 5);
-  out = KvmDetail{packed, 0, DetailKind::kSysReg, access(s.get(e, 0) != 0), false};
+  put(out, KvmDetail{packed, 0, DetailKind::kSysReg, access(s.get(e, 0) != 0), false});
 }
-[[gnu::noinline]] void kvm_msi_set_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
+void kvm_msi_set_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
   const auto destination = static_cast<std::int32_t>((s.get(e, 0) >> 12) & 0xff);
-  out = KvmIrq{IrqStep::kMsi, true, 0, u32(s, e, 1) & 0xff, destination};
+  put(out, KvmIrq{IrqStep::kMsi, true, 0, u32(s, e, 1) & 0xff, destination});
 }
 // Decodes either form of the event: a binary record has icr_low, the low half of the APIC's ICR; a
 // text has dest_mode and shorthand, which the kernel prints instead.
-[[gnu::noinline]] void kvm_apic_ipi(const Schema& s, const RecordedEvent& e, Payload& out) {
+void kvm_apic_ipi(const Schema& s, const RecordedEvent& e, Payload& out) {
   constexpr unsigned kLogicalAt = 11, kShorthandAt = 18;
   constexpr std::uint64_t kNoShorthand = 0, kAll = 2;
   const std::uint64_t low = s.get(e, 1);
@@ -89,40 +90,38 @@ void riscv_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
   const std::uint64_t shorthand = s.has(1) ? low >> kShorthandAt & 3 : s.get(e, 3);
   std::int32_t to = shorthand >= kAll ? HostEvent::kAllOthers : HostEvent::kNotKnown;
   if (shorthand == kNoShorthand && !logical && s.has(0)) to = i32(s, e, 0);
-  out = HostEvent{HostStep::kIpi, to, 0, 0, 0};
+  put(out, HostEvent{HostStep::kIpi, to, 0, 0, 0});
 }
-[[gnu::noinline]] void kvm_inj_virq(const Schema& s, const RecordedEvent& e, Payload& out) {
+void kvm_inj_virq(const Schema& s, const RecordedEvent& e, Payload& out) {
   // An exit in the middle of an injection causes the injection to be repeated.
   const bool reinjected = s.has(1) && s.get(e, 1) != 0;
   const std::size_t vector = s.has(0) ? 0 : 2;  // Linux 5.10 calls the field irq
-  out = KvmIrq{IrqStep::kInject, !reinjected, 0, u32(s, e, vector), kNoVcpu};
+  put(out, KvmIrq{IrqStep::kInject, !reinjected, 0, u32(s, e, vector), kNoVcpu});
 }
-[[gnu::noinline]] void kvm_pic_set_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
+void kvm_pic_set_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
   const std::uint32_t pin = u32(s, e, 1) & 7;
   const bool masked = (s.get(e, 2) >> pin & 1) != 0;
-  out = KvmIrq{IrqStep::kPic, !masked, u32(s, e, 0) * 8 + pin, kNoVector, kNoVcpu};
+  put(out, KvmIrq{IrqStep::kPic, !masked, u32(s, e, 0) * 8 + pin, kNoVector, kNoVcpu});
 }
-[[gnu::noinline]] void kvm_ack_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
+void kvm_ack_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
   const std::uint64_t chip = s.get(e, 0);
   if (chip > 1) return;  // the IOAPIC: kvm_eoi reports it by vector
-  out = KvmIrq{IrqStep::kPicEnd, true, static_cast<std::uint32_t>(chip) * 8 + (u32(s, e, 1) & 7),
-               kNoVector, kNoVcpu};
+  put(out, KvmIrq{IrqStep::kPicEnd, true, static_cast<std::uint32_t>(chip) * 8 + (u32(s, e, 1) & 7),
+                  kNoVector, kNoVcpu});
 }
-[[gnu::noinline]] void sched_switch(const Schema& s, const RecordedEvent& e, Payload& out) {
+void sched_switch(const Schema& s, const RecordedEvent& e, Payload& out) {
   // The low eight bits of prev_state are 0 if the thread can run; the bit above them means
   // "preempted" (R+).
   constexpr std::uint64_t kSleeping = 0xff, kStopped = 0x4 | 0x8, kDead = 0x10 | 0x20;
   constexpr std::int32_t kFirstFairPriority = 100;  // MAX_RT_PRIO
   using Left = SchedSwitch::Left;
   const std::uint64_t state = s.get(e, 1);
-  out = SchedSwitch{ThreadId{i32(s, e, 0)},
-                    ThreadId{i32(s, e, 2)},
-                    (state & kSleeping) == 0,
-                    text_at(e, s.fields[3].offset, 16),
-                    (state & kDead) != 0      ? Left::kDead
-                    : (state & kStopped) != 0 ? Left::kStopped
-                                              : Left::kOther,
-                    i32(s, e, 4, kFirstFairPriority) >= kFirstFairPriority};
+  put(out, SchedSwitch{ThreadId{i32(s, e, 0)}, ThreadId{i32(s, e, 2)}, (state & kSleeping) == 0,
+                       text_at(e, s.fields[3].offset, 16),
+                       (state & kDead) != 0      ? Left::kDead
+                       : (state & kStopped) != 0 ? Left::kStopped
+                                                 : Left::kOther,
+                       i32(s, e, 4, kFirstFairPriority) >= kFirstFairPriority});
 }
 // Returns the level from common_flags. A hard interrupt may have come during a soft one: then both
 // bits are set.
@@ -133,32 +132,32 @@ InterruptLevel level_of(const Schema& s, const RecordedEvent& e, std::size_t fla
          : (set & kSoftIrq) != 0 ? InterruptLevel::kSoft
                                  : InterruptLevel::kNone;
 }
-[[gnu::noinline]] void sched_wakeup(const Schema& s, const RecordedEvent& e, Payload& out) {
+void sched_wakeup(const Schema& s, const RecordedEvent& e, Payload& out) {
   using Context = SchedWakeup::Context;
   const InterruptLevel level = level_of(s, e, 2);
   const Context context = !s.has(2)                        ? Context::kUnknown
                           : level == InterruptLevel::kNone ? Context::kThread
                                                            : Context::kInterrupt;
-  out = SchedWakeup{ThreadId{i32(s, e, 0)}, i32(s, e, 1, -1), s.kind<bool>(), context, level};
+  put(out, SchedWakeup{ThreadId{i32(s, e, 0)}, i32(s, e, 1, -1), s.kind<bool>(), context, level});
 }
 // Decodes a fault as a logged write if, except for bits that the CPU sets, the entry's only change
 // is that it is now writable. KVM makes this change on its fast path if it had write-protected a
 // present page only for dirty logging; write protection for other reasons clears one more bit
 // (Linux, arch/x86/kvm/mmu/spte.h).
-[[gnu::noinline]] void fast_page_fault(const Schema& s, const RecordedEvent& e, Payload& out) {
+void fast_page_fault(const Schema& s, const RecordedEvent& e, Payload& out) {
   constexpr std::uint64_t kReadOrExecute = 5, kWrite = 2, kAccessedAndDirty = 0x360;
   const std::uint64_t old = s.get(e, 0), now = s.get(e, 1);
   if ((old & kReadOrExecute) == 0) return;
   const bool is_write = (s.get(e, 2) & kWrite) != 0;  // PFERR_WRITE_MASK has the same value
   if (s.has(2) && old == now && (!is_write || (old & kWrite) != 0)) {
-    out = HostEvent{HostStep::kMappedSo, 0, 0, 0, 0};
+    put(out, HostEvent{HostStep::kMappedSo, 0, 0, 0, 0});
   } else if (((old ^ now) & ~kAccessedAndDirty) == kWrite && (now & kWrite) != 0) {
-    out = HostEvent{HostStep::kLoggedWrite, 0, 0, 0, 0};
+    put(out, HostEvent{HostStep::kLoggedWrite, 0, 0, 0, 0});
   }
 }
 // Decodes changes of entries that map a page, not of those that point to another table (Linux,
 // arch/x86/kvm/mmu/spte.h).
-[[gnu::noinline]] void map_change(const Schema& s, const RecordedEvent& e, Payload& out) {
+void map_change(const Schema& s, const RecordedEvent& e, Payload& out) {
   constexpr std::uint64_t kWritable = 2, kLarge = 1u << 7, kPresent = 1u << 11;
   constexpr unsigned kPageBits = 12;
   const std::uint64_t old = s.get(e, 2), now = s.get(e, 3);
@@ -171,82 +170,67 @@ InterruptLevel level_of(const Schema& s, const RecordedEvent& e, std::size_t fla
   if (maps(old)) change |= (old & kWritable) != 0 ? kWasThere | kWasWritable : kWasThere;
   if (maps(now)) change |= (now & kWritable) != 0 ? kIsThere | kIsWritable : kIsThere;
   if (change == 0 || splits) return;
-  out = HostEvent{HostStep::kMapping, level, 0, s.get(e, 0) << kPageBits, change};
+  put(out, HostEvent{HostStep::kMapping, level, 0, s.get(e, 0) << kPageBits, change});
 }
 // Decodes rwbs: "R", "WS", "FF", "RA" …. The letter after an F (a flush before it) is the kind.
-[[gnu::noinline]] void block_io(const Schema& s, const RecordedEvent& e, Payload& out) {
+void block_io(const Schema& s, const RecordedEvent& e, Payload& out) {
   const std::string_view kind = text_at(e, s.fields[3].offset, 10);
-  out = BlockIo{s.kind<BlockStep>(),
-                kind.find('R') != std::string_view::npos,
-                kind.find('W') != std::string_view::npos,
-                u32(s, e, 0),
-                u32(s, e, 2),
-                s.get(e, 1),
-                level_of(s, e, 4)};
+  put(out, BlockIo{s.kind<BlockStep>(), kind.find('R') != std::string_view::npos,
+                   kind.find('W') != std::string_view::npos, u32(s, e, 0), u32(s, e, 2),
+                   s.get(e, 1), level_of(s, e, 4)});
 }
-[[gnu::noinline]] void task_newtask(const Schema& s, const RecordedEvent& e, Payload& out) {
+void task_newtask(const Schema& s, const RecordedEvent& e, Payload& out) {
   constexpr std::uint64_t kCloneThread = 0x10000;  // CLONE_THREAD of linux/sched.h
-  out = NewThread{ThreadId{i32(s, e, 0)}, (s.get(e, 1) & kCloneThread) != 0};
+  put(out, NewThread{ThreadId{i32(s, e, 0)}, (s.get(e, 1) & kCloneThread) != 0});
 }
-
-}  // namespace
 
 // A case for each decoder. NOLINTNEXTLINE(readability-function-size)
-void decode_fields(const Schema& s, const RecordedEvent& e, Payload& out) {
+template <Decoder kDecoder>
+void decode(const Schema& s, const RecordedEvent& e, Payload& out) {
   using enum Decoder;
-  switch (s.decoder) {
+  switch (kDecoder) {
     case kNone:
       return;
     case kExit:
       return kvm_exit(s, e, out);
     case kEntry:
-      out = KvmEntry{i32(s, e, 0, kNoVcpu)};
-      return;
+      return put(out, KvmEntry{i32(s, e, 0, kNoVcpu)});
     case kUserspaceExit:
-      out = KvmUserspaceExit{u32(s, e, 0), i32(s, e, 1)};
-      return;
+      return put(out, KvmUserspaceExit{u32(s, e, 0), i32(s, e, 1)});
     case kFpuLoad:
       return kvm_fpu(s, e, out);
     case kTimerReload:
-      out = KvmStateLoad{i32(s, e, 0, kNoVcpu)};
-      return;
+      return put(out, KvmStateLoad{i32(s, e, 0, kNoVcpu)});
     case kAccess:
-      out = KvmDetail{s.get(e, 1), s.get(e, 2), s.kind<DetailKind>(), access(s.get(e, 0) != 0),
-                      false};
-      return;
+      return put(out, KvmDetail{s.get(e, 1), s.get(e, 2), s.kind<DetailKind>(),
+                                access(s.get(e, 0) != 0), false});
     case kMmio:
       return kvm_mmio(s, e, out);
     case kFastMmio:
-      out = KvmDetail{s.get(e, 0), KvmDetail::kNoData, DetailKind::kMmio, Access::kWrite, false};
-      return;
+      return put(out, KvmDetail{s.get(e, 0), KvmDetail::kNoData, DetailKind::kMmio, Access::kWrite,
+                                false});
     case kSysAccess:
       return kvm_sys_access(s, e, out);
     case kDetail:
-      out = KvmDetail{s.get(e, 0), s.get(e, 1), s.kind<DetailKind>(), Access::kNone, false};
-      return;
+      return put(out,
+                 KvmDetail{s.get(e, 0), s.get(e, 1), s.kind<DetailKind>(), Access::kNone, false});
     case kTscOffset:
-      out = KvmTscOffset{i32(s, e, 0, kNoVcpu), s.get(e, 1), s.get(e, 2)};
-      return;
+      return put(out, KvmTscOffset{i32(s, e, 0, kNoVcpu), s.get(e, 1), s.get(e, 2)});
     case kVcpuWakeup:
-      out = KvmVcpuWakeup{s.get(e, 0), s.get(e, 1) != 0, s.get(e, 2) != 0};
-      return;
+      return put(out, KvmVcpuWakeup{s.get(e, 0), s.get(e, 1) != 0, s.get(e, 2) != 0});
     case kWfx:
-      out = KvmWfx{s.get(e, 0) != 0};
-      return;
+      return put(out, KvmWfx{s.get(e, 0) != 0});
     case kHaltPoll:
-      out = KvmHaltPoll{u32(s, e, 0), u32(s, e, 1), i32(s, e, 2, kNoVcpu)};
-      return;
+      return put(out, KvmHaltPoll{u32(s, e, 0), u32(s, e, 1), i32(s, e, 2, kNoVcpu)});
     case kIrqLine:
-      out = KvmIrq{s.kind<IrqStep>(), s.get(e, 1) != 0, u32(s, e, 0), kNoVector, kNoVcpu};
-      return;
+      return put(out,
+                 KvmIrq{s.kind<IrqStep>(), s.get(e, 1) != 0, u32(s, e, 0), kNoVector, kNoVcpu});
     case kIrqMsi:
       return kvm_msi_set_irq(s, e, out);
     case kIrqRoute:
-      out = KvmIrq{IrqStep::kRoute, true, u32(s, e, 1), u32(s, e, 0) & 0xff, kNoVcpu};
-      return;
+      return put(out, KvmIrq{IrqStep::kRoute, true, u32(s, e, 1), u32(s, e, 0) & 0xff, kNoVcpu});
     case kIrqApic:
-      out = KvmIrq{s.kind<IrqStep>(), true, 0, u32(s, e, 1), i32(s, e, 0, kNoVcpu)};
-      return;
+      return put(out, KvmIrq{s.kind<IrqStep>(), true, 0, u32(s, e, 1), i32(s, e, 0, kNoVcpu)});
     case kIrqInject:
       return kvm_inj_virq(s, e, out);
     case kIrqPic:
@@ -254,42 +238,34 @@ void decode_fields(const Schema& s, const RecordedEvent& e, Payload& out) {
     case kIrqPicEnd:
       return kvm_ack_irq(s, e, out);
     case kIrqPending:
-      out = KvmIrq{IrqStep::kPending, s.get(e, 2) != 0, u32(s, e, 1), kNoVector, i32(s, e, 0)};
-      return;
+      return put(
+          out, KvmIrq{IrqStep::kPending, s.get(e, 2) != 0, u32(s, e, 1), kNoVector, i32(s, e, 0)});
     case kNested:
-      out = KvmNested{s.kind<NestedStep>()};
-      return;
+      return put(out, KvmNested{s.kind<NestedStep>()});
     case kSwitch:
       return sched_switch(s, e, out);
     case kWakeup:
       return sched_wakeup(s, e, out);
     case kMigration:
-      out = HostEvent{HostStep::kMigrate, i32(s, e, 1, -1), i32(s, e, 0, -1), 0, 0};
-      return;
+      return put(out, HostEvent{HostStep::kMigrate, i32(s, e, 1, -1), i32(s, e, 0, -1), 0, 0});
     case kTimer:
-      out = HostEvent{s.kind<HostStep>(), 0, 0, 0, 0, level_of(s, e, 0)};
-      return;
+      return put(out, HostEvent{s.kind<HostStep>(), 0, 0, 0, 0, level_of(s, e, 0)});
     case kWork: {
       const auto level = s.has(1) ? level_of(s, e, 1) : InterruptLevel::kHard;
-      out = HostEvent{s.kind<HostStep>(), 0, 0, s.get(e, 0), 0, level};
-      return;
+      return put(out, HostEvent{s.kind<HostStep>(), 0, 0, s.get(e, 0), 0, level});
     }
     case kHost:
-      out = HostEvent{s.kind<HostStep>(), i32(s, e, 0), 0, 0, 0};
-      return;
+      return put(out, HostEvent{s.kind<HostStep>(), i32(s, e, 0), 0, 0, 0});
     case kHostAt:
-      out = HostEvent{s.kind<HostStep>(), i32(s, e, 1), 0, s.get(e, 0), 0};
-      return;
+      return put(out, HostEvent{s.kind<HostStep>(), i32(s, e, 1), 0, s.get(e, 0), 0});
     case kMapChange:
       return map_change(s, e, out);
     case kIpiTo:
       return kvm_apic_ipi(s, e, out);
     case kFunction:
-      out = HostEvent{s.kind<HostStep>(), i32(s, e, 1), 0, s.get(e, 0), 0};
-      return;
+      return put(out, HostEvent{s.kind<HostStep>(), i32(s, e, 1), 0, s.get(e, 0), 0});
     case kFutexCall:
-      out = HostEvent{HostStep::kFutex, i32(s, e, 2), 0, s.get(e, 0), s.get(e, 1)};
-      return;
+      return put(out, HostEvent{HostStep::kFutex, i32(s, e, 2), 0, s.get(e, 0), s.get(e, 1)});
     case kFastFault:
       return fast_page_fault(s, e, out);
     case kBlock:
@@ -297,12 +273,19 @@ void decode_fields(const Schema& s, const RecordedEvent& e, Payload& out) {
     case kNewTask:
       return task_newtask(s, e, out);
     case kIoctl:
-      out = IoctlEnter{u32(s, e, 0)};
-      return;
+      return put(out, IoctlEnter{u32(s, e, 0)});
     case kMarker:
-      out = Marker{text_at(e, s.fields[0].offset, e.size)};
-      return;
+      return put(out, Marker{text_at(e, s.fields[0].offset, e.size)});
   }
 }
+
+template <std::size_t... kDecoder>
+constexpr Decoders decoders(std::index_sequence<kDecoder...>) {
+  return {decode<static_cast<Decoder>(kDecoder)>...};
+}
+
+}  // namespace
+
+constexpr Decoders kDecoders = decoders(std::make_index_sequence<std::tuple_size_v<Decoders>>());
 
 }  // namespace trapline::kernel_events

@@ -82,8 +82,14 @@ struct alignas(64) Schema {  // one cache line each
   }
 };
 
+// The functions that decode, by Decoder: for each event, one switch over all of them costs more.
+using Decode = void(const Schema&, const RecordedEvent&, Payload&);
+using Decoders = std::array<Decode*, static_cast<std::size_t>(Decoder::kMarker) + 1>;
+extern const Decoders kDecoders;
 // Decodes the payload; leaves it as it is if the fields do not give one.
-void decode_fields(const Schema& schema, const RecordedEvent& event, Payload& payload);
+inline void decode_fields(const Schema& schema, const RecordedEvent& event, Payload& payload) {
+  kDecoders[static_cast<std::size_t>(schema.decoder)](schema, event, payload);
+}
 
 inline constexpr std::uint32_t kCommonFields = 8;  // bytes at the beginning of every event
 

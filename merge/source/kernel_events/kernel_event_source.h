@@ -72,11 +72,11 @@ class KernelEventSource : public Source {
     event.cpu = cpu;
     event.raw = {recorded.data, recorded.size};
     counters_.add_event(at);
+    if (recorded.size >= kCommonFields) [[likely]]
+      ++counts_[formats_.type_of(recorded.data)];
     if (!formats_.decode(recorded, event)) [[unlikely]]
       ++counters_.damaged_events;
-    if (recorded.size >= kCommonFields) [[likely]]
-      ++counts_[event.type];
-    if (read_marker_calls_ && std::holds_alternative<Marker>(event.payload))
+    if (std::holds_alternative<Marker>(event.payload) && read_marker_calls_) [[unlikely]]
       marker_calls_.on(event, counters_);
   }
   // Returns whether a record of at least two bytes is of a class that was not selected.

@@ -13,11 +13,11 @@ std::uint64_t CpuEvents::time_of(RingPage page) const {
   return page.next(first) ? first.time : page.time();
 }
 
-// Walks the page to its end and keeps its events. The byte order is a template's parameter, so that
+// Walks the page to its end and keeps its events, for which events_ has room. The byte order is a template's parameter, so that
 // it is not tested for each event.
 template <std::endian kOrder>
 void CpuEvents::find_events(RingPage& page) {
-  events_.clear();
+  kernel_events::RecordedEvent* end = events_.data();
   unwanted_.clear();
   const std::uint8_t* const selected = selected_;
   bool is_unwanted = false;
@@ -30,15 +30,16 @@ void CpuEvents::find_events(RingPage& page) {
         is_unwanted = true;
         unwanted_.push_back(type);
         last = event.time;
-        if (events_.empty()) events_.push_back({last, nullptr, kMarkSize});
+        if (end == events_.data()) *end++ = {last, nullptr, kMarkSize};
         return;
       }
     }
-    events_.push_back(event);
+    *end++ = event;
   });
-  if (is_unwanted && events_.back().time != last) events_.push_back({last, nullptr, kMarkSize});
+  if (is_unwanted && end[-1].time != last) *end++ = {last, nullptr, kMarkSize};
+  found_ = std::span(events_.data(), end);
   if (shift_ == nullptr) return;
-  for (auto& event : events_) event.time = (*shift_)(cpu_, event.time);
+  for (auto& event : found_) event.time = (*shift_)(cpu_, event.time);
 }
 
 std::uint64_t CpuEvents::load(std::span<const std::byte> page, std::uint64_t last) {
@@ -55,6 +56,8 @@ std::uint64_t CpuEvents::load(std::span<const std::byte> page, std::uint64_t las
     if (!has_boundaries_ || std::ranges::any_of(rest, [](std::byte b) { return b != std::byte{}; }))
       return 0;
   }
+  constexpr std::size_t kLeastSize = 8;  // of an event in a page
+  events_.resize(std::max(events_.size(), page.size() / kLeastSize + 1));
   order_ == std::endian::little ? find_events<std::endian::little>(walk)
                                 : find_events<std::endian::big>(walk);
   if (walk.damaged()) return 0;
@@ -66,7 +69,10 @@ std::uint64_t CpuEvents::load(std::span<const std::byte> page, std::uint64_t las
     is_doubtful_ = last == 0;
     return 0;
   }
-  if (is_boundary && shift_ == nullptr) events_.push_back({time, nullptr, 0});
+  if (is_boundary && shift_ == nullptr) {
+    events_[0] = {time, nullptr, 0};
+    found_ = std::span(events_).first(1);
+  }
   page_ = walk;
   return time;
 }
@@ -110,12 +116,12 @@ bool CpuEvents::advance_page() {
     }
     const bool same_loss = after_marked_boundary_ || damaged_before_;
     after_marked_boundary_ = false;
-    const bool is_boundary = !events_.empty() && is_boundary_page(events_.front());
+    const bool is_boundary = !found_.empty() && is_boundary_page(found_.front());
     if (is_boundary) after_marked_boundary_ = lost != RingPage::kNoneLost;
     if (is_boundary ? !damaged_before_ : lost != RingPage::kNoneLost && !same_loss) lost_ = lost;
-    if (events_.empty()) continue;
-    next_ = events_.data();
-    last_ = &events_.back();
+    if (found_.empty()) continue;
+    next_ = found_.data();
+    last_ = &found_.back();
     return true;
   }
 }

@@ -121,8 +121,9 @@ class CpuEvents {
   bool has_boundaries_;
   PageReader reader_;
   RingPage page_;                                     // all of it was walked
-  std::vector<kernel_events::RecordedEvent> events_;  // of page_: wanted ones and marks
-  const kernel_events::RecordedEvent *next_ = nullptr, *last_ = nullptr;  // in events_
+  std::vector<kernel_events::RecordedEvent> events_;  // room for those of a page
+  std::span<kernel_events::RecordedEvent> found_;     // in events_: page_'s wanted ones and marks
+  const kernel_events::RecordedEvent *next_ = nullptr, *last_ = nullptr;  // in found_
   std::vector<std::uint16_t> unwanted_;
   std::int64_t lost_ = RingPage::kNoneLost;
   bool after_marked_boundary_ = false;

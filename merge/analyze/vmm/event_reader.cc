@@ -1,7 +1,6 @@
 #include "merge/analyze/vmm/event_reader.h"
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <cstring>
 
@@ -16,37 +15,10 @@ bool is_name(std::string_view text) {
   return !text.empty() && !is_digit(text[0]) && std::ranges::all_of(text, is_name_char);
 }
 
-// Returns where `label` (two characters or more) begins, or nullptr. Searches the first two
-// characters at eight places at a time, since few places match.
-const char* find_label(std::string_view text, std::string_view label) {
-  if (text.size() < label.size()) return nullptr;
-  constexpr std::uint64_t kOnes = 0x0101010101010101;
-  const std::uint64_t first = kOnes * static_cast<unsigned char>(label[0]);
-  const std::uint64_t second = kOnes * static_cast<unsigned char>(label[1]);
-  const char* at = text.data();
-  const char* const last = at + (text.size() - label.size());
-  for (; std::endian::native == std::endian::little && last - at >= 8; at += 8) {
-    std::uint64_t here = 0, next = 0;
-    std::memcpy(&here, at, sizeof here);
-    std::memcpy(&next, at + 1, sizeof next);
-    const std::uint64_t differs = (here ^ first) | (next ^ second);
-    // The lowest bit marks a place where both characters are equal; a higher bit may be a false
-    // match.
-    std::uint64_t equal = (differs - kOnes) & ~differs & kOnes << 7;
-    for (; equal != 0; equal &= equal - 1) {
-      const char* const place = at + std::countr_zero(equal) / 8;
-      if (std::memcmp(place, label.data(), label.size()) == 0) return place;
-    }
-  }
-  for (; at <= last; ++at)
-    if (at[0] == label[0] && std::memcmp(at, label.data(), label.size()) == 0) return at;
-  return nullptr;
-}
-
 bool number_after(std::string_view text, std::string_view label, int base, auto& number) {
-  const char* at = find_label(text, label);
-  if (at == nullptr) return false;
-  const char* first = at + label.size();
+  const std::size_t at = text.find(label);
+  if (at == std::string_view::npos) return false;
+  const char* first = text.data() + at + label.size();
   return std::from_chars(first, text.data() + text.size(), number, base).ec == std::errc{};
 }
 
@@ -162,20 +134,16 @@ void VmmEventReader::read_declared(const EventPlan& plan, std::string_view argum
   }
 }
 
-bool VmmEventReader::read(std::string_view text, VmmEvent& event) {
-  text = event_part(text);
+void VmmEventReader::read_new(std::string_view marker, Seen& seen) {
+  seen.text = marker.size() <= kLongest ? marker : std::string_view();
+  VmmEvent& event = seen.event = {};
+  const std::string_view text = event_part(marker);
   const std::string_view name = text.substr(0, text.find(' '));
   const std::string_view arguments = text.substr(name.size());  // with the leading blank
-  NameId id = names_->find(name);
-  const bool is_known = id < plans_.size() && plans_[id].layout != Layout::kUnseen;
-  if (!is_known) {
-    if (!is_name(name)) return false;
-    id = names_->id(name);
-  }
-  event = {};
-  event.name = id;
+  if (!is_name(name)) return;
+  event.name = names_->id(name);
   if (event.name == Names::kOther) [[unlikely]]
-    return true;  // Names is full: the event is counted, but its arguments are not read
+    return;  // Names is full: the event is counted, but its arguments are not read
   if (event.name >= plans_.size()) plans_.resize(event.name + 1);
   EventPlan& plan = plans_[event.name];
   if (plan.layout == Layout::kUnseen) [[unlikely]]
@@ -186,7 +154,6 @@ bool VmmEventReader::read(std::string_view text, VmmEvent& event) {
   } else if (plan.layout == Layout::kDeclared) {
     read_declared(plan, arguments.empty() ? arguments : arguments.substr(1), event);
   }
-  return true;
 }
 
 }  // namespace trapline

@@ -6,7 +6,9 @@
 // these texts, and the guest makes parts of them, so they are not trusted.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -35,11 +37,24 @@ class VmmEventReader {
   explicit VmmEventReader(Names& names, const tracetool::Declarations* declared = nullptr,
                           MeaningOf meaning_of = vmm_event_meaning);
 
-  // Reads a marker; false if it is not a VMM's event (a name of letters, digits and _ must come
-  // first, after the optional PID@TIME: of QEMU's log backend).
-  [[nodiscard]] bool read(std::string_view text, VmmEvent& event);
+  // Reads a marker, or finds it among the last ones, since many texts repeat. Returns false if the
+  // marker is not a VMM's event (a name of letters, digits and _ must come first, after the optional
+  // PID@TIME: of QEMU's log backend).
+  [[nodiscard]] bool read(std::string_view text, VmmEvent& event) {
+    Seen& seen = seen_[std::hash<std::string_view>()(text) % kSeen];
+    if (seen.text != text || text.empty()) [[unlikely]]
+      read_new(text, seen);
+    event = seen.event;
+    return event.name != kNoName;
+  }
 
  private:
+  // The last marker with a hash and its event; without a text if that is longer than kLongest.
+  struct Seen {
+    std::string text;
+    VmmEvent event;
+  };
+  static constexpr std::size_t kSeen = 1024, kLongest = 255;
   // How to read the events of one name; decided when the name is first seen.
   enum class Layout : std::uint8_t { kUnseen, kNothing, kBuiltIn, kDeclared };
   struct EventPlan {
@@ -49,6 +64,7 @@ class VmmEventReader {
     std::unique_ptr<const tracetool::Event> declared;
     std::unique_ptr<tracetool::EventFormat> format;
   };
+  void read_new(std::string_view marker, Seen& seen);
   void learn(std::string_view name, EventPlan& plan) const;
   void read_built_in(const VmmEventMeaning& meaning, std::string_view arguments, VmmEvent& event);
   void read_declared(const EventPlan& plan, std::string_view arguments, VmmEvent& event);
@@ -57,6 +73,7 @@ class VmmEventReader {
   const tracetool::Declarations* declared_;
   MeaningOf meaning_of_;
   std::vector<EventPlan> plans_;  // by NameId
+  std::vector<Seen> seen_{kSeen};
 };
 
 // Returns the marker's text without its line end and without the log backend's

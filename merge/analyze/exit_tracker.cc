@@ -9,7 +9,6 @@
 namespace trapline {
 namespace {
 
-constexpr ExitSpan kNoSpan;  // copied, which is faster than clearing 200 bytes
 constexpr std::uint64_t kPsciCpuOff = 0x84000002;
 
 template <typename T>
@@ -20,8 +19,9 @@ constexpr std::size_t index_of = static_cast<std::size_t>(std::countr_zero(paylo
 void ExitTracker::look_for_loss(Thread& thread, const Event& event) {
   if (event.at < thread.last) ++counters_.clock_went_back;
   if (thread.index < unseen_.size()) unseen_[thread.index] = false;
-  if (event.cpu >= hole_end_.size() || hole_end_[event.cpu] <= thread.last) return;
-  account(thread, thread.last);
+  const Timestamp last = std::exchange(thread.last, std::max(thread.last, event.at));
+  if (event.cpu >= hole_end_.size() || hole_end_[event.cpu] <= last) return;
+  account(thread, last);
   close_for_loss(thread);
 }
 
@@ -107,14 +107,14 @@ inline ExitTracker::Thread* ExitTracker::vcpu_thread(const Event& event) {
 
 // Ends the offline time of a vCPU before its first entry, because it has an event that only a
 // running vCPU has.
-void ExitTracker::has_started(Thread& thread, Timestamp at) {
+inline void ExitTracker::has_started(Thread& thread, Timestamp at) {
   if (thread.phase != Thread::Phase::kOffline) return;
   account(thread, at);
   thread.phase = Thread::Phase::kUnknown;
 }
 
 // Begins an exit; name() sets its reason.
-void ExitTracker::begin(Thread& thread, const Event& event) {
+inline void ExitTracker::begin(Thread& thread, const Event& event) {
   thread.in_user = thread.off_cpu = thread.asleep = thread.stopped = thread.sealed = false;
   thread.goes_offline = thread.was_stopped = thread.is_cut = false;
   thread.keeps = detail_ == Detail::kIntervals;
@@ -122,7 +122,7 @@ void ExitTracker::begin(Thread& thread, const Event& event) {
   thread.accesses = 0;
   thread.device_event = thread.accelerator_event = thread.before_access = kNoName;
   thread.mark = event.at;
-  thread.span = kNoSpan;
+  thread.span = none_;
   thread.span.start = event.at;
   thread.span.thread = thread.id;
   thread.span.cpu = event.cpu;
@@ -132,8 +132,8 @@ void ExitTracker::begin(Thread& thread, const Event& event) {
   thread.handlers.clear();
 }
 
-void ExitTracker::name(Thread& thread, const Event& event, const ExitReason& reason,
-                       std::uint64_t rip) {
+inline void ExitTracker::name(Thread& thread, const Event& event, const ExitReason& reason,
+                              std::uint64_t rip) {
   thread.phase = Thread::Phase::kExit;
   thread.span.reason = reason;
   thread.span.rip = rip;
@@ -150,8 +150,16 @@ void ExitTracker::name(Thread& thread, const Event& event, const ExitReason& rea
   thread.halts_from = event.at;
 }
 
+// forget_news(), look_for_switch() and on_changes() are not inlined, as Pipeline::push() would save
+// registers for them at each event.
+[[gnu::noinline]] void ExitTracker::forget_news() {
+  told_ = false;
+  runs_.clear();
+  unended_.clear();
+}
+
 // Finds the first sched_switch: if any is recorded, a thread's states are known only from then on.
-void ExitTracker::look_for_switch(const Event& event, ThreadChanges changes) {
+[[gnu::noinline]] void ExitTracker::look_for_switch(const Event& event, ThreadChanges changes) {
   if (first_ == Timestamp() && !threads_.entries().empty()) first_ = event.at;
   const Timestamp latest(first_.ns() + kLateSwitches);
   const bool comes = std::ranges::any_of(changes, &ThreadChange::runs);
@@ -165,7 +173,7 @@ void ExitTracker::look_for_switch(const Event& event, ThreadChanges changes) {
   waits_for_switch_ = !comes;
 }
 
-void ExitTracker::end_guest_run(Thread& thread, Timestamp at) {
+inline void ExitTracker::end_guest_run(Thread& thread, Timestamp at) {
   if (late_) return account(thread, at);
   thread.totals.guest_ns += elapsed(thread.mark, at);
   has_run_ = true;
@@ -173,9 +181,9 @@ void ExitTracker::end_guest_run(Thread& thread, Timestamp at) {
   thread.mark = std::max(thread.mark, at);
 }
 
-void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
+const ExitSpan* ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
   Thread* thread = vcpu_thread(event);
-  if (thread == nullptr) return;
+  if (thread == nullptr) return nullptr;
   set_vcpu(*thread, exit.vcpu);
   if (thread->phase == Thread::Phase::kGuest) {
     end_guest_run(*thread, event.at);
@@ -191,7 +199,7 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
     (void)leave_unended(*thread);
     thread->phase = before;
     ++counters_.closed_by_loss;
-    return;
+    return nullptr;
   } else {
     saw_exits_in_a_row_ |= thread->phase == Thread::Phase::kExit;
     // The thread's entry was not recorded, so it is not known since when the thread was in the
@@ -205,6 +213,7 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
     thread->span.detail = {exit.fault_address, 0, DetailKind::kPageFault, trapline::Access::kNone,
                            false};
   }
+  return nullptr;
 }
 
 // Sets an exit's level by its first kvm_nested_* event: an exit that enters the nested guest may
@@ -302,6 +311,7 @@ void ExitTracker::on_user_end(const Event& event, UserEnd by) {
   thread->in_user = false;
   thread->slept = {};
   user_ended_ = thread->user_begin;
+  has_user_ended_ = true;
   if (!model_.from_userspace_exit) return;
   if (thread->is_cut || end_)
     fold_cut(*thread);
@@ -343,7 +353,7 @@ const ExitSpan* ExitTracker::on_fallback_detail(const Event& event, const KvmDet
   return emit(*thread);
 }
 
-const ExitSpan* ExitTracker::end_exit(Thread& thread) {
+inline const ExitSpan* ExitTracker::end_exit(Thread& thread) {
   if (!thread.is_cut && !thread.was_stopped) return emit(thread);
   ++(thread.is_cut ? counters_.entry_without_exit : counters_.exits_stopped);
   fold_cut(thread);
@@ -361,7 +371,7 @@ bool is_fatal(std::uint32_t userspace_reason) {
 
 }  // namespace
 
-ExitTracker::Kind& ExitTracker::kind_of(const ExitReason& reason) {
+inline ExitTracker::Kind& ExitTracker::kind_of(const ExitReason& reason) {
   constexpr unsigned kClassAt = 4;
   return kinds_[(reason.reason ^ std::uint32_t{reason.exception_class} << kClassAt) % kKinds];
 }
@@ -398,7 +408,7 @@ void ExitTracker::end_unended(Thread& thread, Timestamp at) {
 }
 
 // Completes a span whose end is known; the span is valid until the thread's next exit begins.
-const ExitSpan* ExitTracker::emit(Thread& thread) {
+inline const ExitSpan* ExitTracker::emit(Thread& thread) {
   name_device(thread);
   if (is_all_halted(thread)) [[unlikely]] {
     saw_whole_halts_ = true;
@@ -461,12 +471,12 @@ const ExitSpan* ExitTracker::on_marker(const Event& event, const Marker& marker)
   return previous;
 }
 
-void ExitTracker::on_state_load(const Event& event, const KvmStateLoad& load) {
+inline void ExitTracker::on_state_load(const Event& event, const KvmStateLoad& load) {
   if (Thread* thread = threads_.find(event.thread)) set_vcpu(*thread, load.vcpu);
   on_user_end(event, UserEnd::kReload);
 }
 
-void ExitTracker::on_irq(const Event& event, const KvmIrq& irq) {
+inline void ExitTracker::on_irq(const Event& event, const KvmIrq& irq) {
   if (irq.step != IrqStep::kInject) return;
   if (Thread* thread = threads_.find(event.thread)) thread->span.injected = irq.vector;
 }
@@ -477,8 +487,7 @@ const ExitSpan* ExitTracker::on(const Event& event) {
   const Payload& payload = event.payload;
   switch (payload.index()) {
     case index_of<KvmExit>:
-      on_exit(event, *std::get_if<KvmExit>(&payload));
-      break;
+      return on_exit(event, *std::get_if<KvmExit>(&payload));
     case index_of<KvmEntry>:
       return on_entry(event, *std::get_if<KvmEntry>(&payload));
     case index_of<KvmUserspaceExit>:
@@ -645,7 +654,7 @@ inline State ExitTracker::state_of(const Thread& thread) const {
   return State::kNotSeen;
 }
 
-void ExitTracker::add(Thread& thread, Timestamp at) {
+inline void ExitTracker::add(Thread& thread, Timestamp at) {
   if (thread.phase == Thread::Phase::kGone) [[unlikely]]
     return;  // the thread's time has ended
   const State state = state_of(thread);
@@ -965,7 +974,13 @@ void ExitTracker::on_new_thread(const Event& event, const NewThread& made) {
   earlier->phase = Thread::Phase::kGone;
 }
 
-void ExitTracker::on(const Event& event, const ThreadChange& change) {
+[[gnu::noinline]] const ExitSpan* ExitTracker::on_changes(const Event& event,
+                                                          ThreadChanges changes) {
+  for (const ThreadChange& change : changes) on(event, change);
+  return nullptr;
+}
+
+inline void ExitTracker::on(const Event& event, const ThreadChange& change) {
   if (Thread* thread = threads_.find(change.thread)) {
     if (change.leaves()) return on_leave(*thread, event, change);
     if (change.wakes()) return on_wakeup(*thread, event.at);
@@ -984,7 +999,7 @@ void ExitTracker::on(const Event& event, const ThreadChange& change) {
   back_[cpu] = thread;
 }
 
-void ExitTracker::on_run(Thread& thread, const Event& event) {
+inline void ExitTracker::on_run(Thread& thread, const Event& event) {
   seen(thread, event);
   // The thread is switched in without having been switched out, so it is not known since when it
   // was off the CPU.
@@ -997,7 +1012,7 @@ void ExitTracker::on_run(Thread& thread, const Event& event) {
   thread.back = true;
 }
 
-void ExitTracker::on_leave(Thread& thread, const Event& event, const ThreadChange& change) {
+inline void ExitTracker::on_leave(Thread& thread, const Event& event, const ThreadChange& change) {
   seen(thread, event);
   // While another CPU's events are being lost, the thread may run there unseen.
   if (event.at < latest_hole_end_) [[unlikely]] {
@@ -1039,7 +1054,7 @@ void ExitTracker::on_leave(Thread& thread, const Event& event, const ThreadChang
     thread.halted_from = event.at;
 }
 
-void ExitTracker::on_wakeup(Thread& thread, Timestamp at) {
+inline void ExitTracker::on_wakeup(Thread& thread, Timestamp at) {
   if (!thread.asleep) return;
   account(thread, at);
   thread.asleep = thread.stopped = false;
@@ -1107,7 +1122,7 @@ void ExitTracker::name_mmio(ExitSpan& span) {
 
 // Names the device by the region with the exit's address. Other regions prove nothing: KVM replays
 // coalesced writes inside a later exit, and a device may write a message for an interrupt.
-void ExitTracker::name_device(Thread& thread) {
+inline void ExitTracker::name_device(Thread& thread) {
   ExitSpan& span = thread.span;
   const Access* chosen = nullptr;
   if (span.detail.kind <= DetailKind::kMmio) {

@@ -216,10 +216,7 @@ class ExitTracker {
     pass();
     if (waits_for_switch_) [[unlikely]]
       look_for_switch(event, changes);
-    if (changes.empty()) [[likely]]
-      return on(event);
-    for (const ThreadChange& change : changes) on(event, change);
-    return nullptr;
+    return changes.empty() ? on(event) : on_changes(event, changes);
   }
   // Makes the figures begin at this time; call it once. Each vCPU starts in the state that earlier
   // events left, and an exit that began before is not a span.
@@ -239,13 +236,9 @@ class ExitTracker {
 
   // Clears the results of the last event; call it for an event that concerns no exit.
   void pass() {
-    is_vmm_event_ = has_run_ = false;
-    user_ended_.reset();
-    if (!told_) [[likely]]
-      return;
-    told_ = false;
-    runs_.clear();
-    unended_.clear();
+    is_vmm_event_ = has_run_ = has_user_ended_ = false;
+    if (told_) [[unlikely]]
+      forget_news();
   }
 
   [[nodiscard]] const ExitModel& model() const { return model_; }
@@ -298,7 +291,9 @@ class ExitTracker {
   [[nodiscard]] bool has_news() const { return told_; }
   // If the last event ended a time in user space, returns when that time began. Known only if an
   // event of its own marks the end (UserEnd::kIoctl, kReload).
-  [[nodiscard]] std::optional<Timestamp> user_ended() const { return user_ended_; }
+  [[nodiscard]] std::optional<Timestamp> user_ended() const {
+    return has_user_ended_ ? std::optional(user_ended_) : std::nullopt;
+  }
   // Returns the counts of QEMU's events, indexed by NameId.
   [[nodiscard]] const std::vector<VmmEventCount>& vmm_events() const { return event_counts_; }
   // Returns the QEMU event of the last Marker given to on(), or nullptr if the marker was no event
@@ -380,10 +375,11 @@ class ExitTracker {
   // Notes an event that shows the thread on the event's CPU. If that CPU has lost events since the
   // thread's last one, what the thread did before is not known.
   void seen(Thread& thread, const Event& event) {
+    thread.cpu = event.cpu;
     if (event.at < thread.last || !hole_end_.empty()) [[unlikely]]
       look_for_loss(thread, event);
-    thread.cpu = event.cpu;
-    thread.last = std::max(thread.last, event.at);
+    else
+      thread.last = event.at;
   }
   void look_for_loss(Thread& thread, const Event& event);
   void runs(Thread& thread, Timestamp at) {
@@ -413,7 +409,7 @@ class ExitTracker {
   Thread* new_thread(const Event& event);
   Thread* known_thread(const Event& event);
   Thread* vcpu_thread(const Event& event);
-  void on_exit(const Event& event, const KvmExit& exit);
+  const ExitSpan* on_exit(const Event& event, const KvmExit& exit);
   void on_nested(const Event& event, NestedStep step);
   const ExitSpan* on_entry(const Event& event, const KvmEntry& entry);
   const ExitSpan* on_userspace_exit(const Event& event, const KvmUserspaceExit& exit);
@@ -424,7 +420,9 @@ class ExitTracker {
   const ExitSpan* on_fallback_detail(const Event& event, const KvmDetail& detail);
   void on_halt(const Event& event, const KvmVcpuWakeup& wakeup);
   void on_wfx(const Event& event, const KvmWfx& wfx);
+  void forget_news();
   const ExitSpan* on(const Event& event);
+  const ExitSpan* on_changes(const Event& event, ThreadChanges changes);
   void on(const Event& event, const ThreadChange& change);
   void on_leave(Thread& thread, const Event& event, const ThreadChange& change);
   void remember(std::uint32_t cpu, ThreadId thread);
@@ -454,7 +452,8 @@ class ExitTracker {
   std::vector<bool> unseen_;
   Timestamp latest_hole_end_;
   VmmEvent vmm_event_;
-  bool is_vmm_event_ = false, has_run_ = false, closed_ = false, is_cut_ = false;
+  bool is_vmm_event_ = false, has_run_ = false, has_user_ended_ = false;
+  bool closed_ = false, is_cut_ = false;
   bool saw_halts_ = false, saw_whole_halts_ = false, saw_vm_state_ = false, saw_nested_ = false;
   // In ns: if sched_switch is recorded and none comes for this long after the first vCPU's event,
   // late_ is set until one comes.
@@ -491,8 +490,9 @@ class ExitTracker {
   std::array<Kind, kKinds> kinds_{};
   [[nodiscard]] Kind& kind_of(const ExitReason& reason);
   std::vector<PartInterval> recut_;
-  std::optional<Timestamp> user_ended_;
+  Timestamp user_ended_;  // if has_user_ended_
   ExitSpan done_;
+  ExitSpan none_;  // copied, not a constant, which the compiler clears 8 bytes at a time
   std::vector<PartInterval> done_intervals_;
   std::vector<HandlerEvent> done_handlers_;
   std::vector<ThreadId> rip_shown_;

@@ -120,7 +120,7 @@ class HostRuns {
  private:
   static constexpr ThreadId kIdle{0};
   enum Kind : std::size_t { kHard, kVector, kSoft, kKinds };
-  struct Cpu {
+  struct alignas(128) Cpu {          // a power of two, by which an index is found without a product
     std::optional<ThreadId> thread;  // nullopt: not known
     Timestamp since, last;           // when the thread's run began; its last event
     bool sets_line = false;          // the thread set an interrupt line in this run

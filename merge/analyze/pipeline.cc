@@ -208,8 +208,7 @@ bool Pipeline::settle(const Event& event) {
   changes_ = threads_.on(event);
   if (is_birth(event)) on_new(event, std::get<NewThread>(event.payload));
   tracker_.settle(event, changes_);
-  tell_unended();
-  tell_states();
+  tell_news();
   if (!waits_ || (changes_.empty() && !WaitTracker::looks_at(event.payload))) return true;
   on_waits(event);
   if (const EndedWait* wait = stalls_ ? waits_->ended() : nullptr)
@@ -257,22 +256,27 @@ bool Pipeline::is_of_guest(const Event& event) const {
   return options_.model.from_vmm ? role == Role::kGuest : role != Role::kHostKernel;
 }
 
-inline void Pipeline::on_host(const Event& event, ThreadChanges changes) {
-  ended_ = tracker_.on(event, changes);
-  if (tracker_.has_news()) [[unlikely]] {
-    tell_unended();
-    tell_states();
-  }
+// tell_news() and take_steps() are not inlined, as push() would save registers for each event.
+[[gnu::noinline]] void Pipeline::tell_news() {
+  tell_unended();
+  tell_states();
+}
+
+inline void Pipeline::on_host(const Event& event) {
+  ended_ = tracker_.on(event, changes_);
+  if (tracker_.has_news()) [[unlikely]]
+    tell_news();
   // Without a guest's or a program's source, every event here is the host's kernel's.
-  if (runs_ && (!has_guest_ || is_of_hosts_kernel(event))) runs_->on(event, changes);
-  if (steps_.empty()) {
-    if (ended_ != nullptr) take(*ended_);
-    return;
-  }
+  if (runs_ && (!has_guest_ || is_of_hosts_kernel(event))) runs_->on(event, changes_);
+  if (!steps_.empty()) return take_steps(event);
+  if (ended_ != nullptr) take(*ended_);
+}
+
+[[gnu::noinline]] void Pipeline::take_steps(const Event& event) {
   if (waits_) waits_->pass();
   if (stalls_) stalls_->pass(event.at);
   std::uint32_t steps = steps_of_[event.payload.index()];
-  if (!changes.empty()) steps |= steps_of_changes_;
+  if (!changes_.empty()) steps |= steps_of_changes_;
   if (ended_ != nullptr) {
     stack_.reset();
     steps |= steps_of_exits_;
@@ -284,13 +288,13 @@ inline void Pipeline::on_host(const Event& event, ThreadChanges changes) {
 bool Pipeline::push(const Event& read) {
   const Event& event = lives_.concerns(read) ? lives_.of(read) : read;
   const bool usual = (usual_ >> event.payload.index() & 1) != 0 && !is_guest(event.machine);
-  if (!usual || event.at < from_ || event.at > to_) [[unlikely]]
+  // An event that is before the one before it may be before the window.
+  if (!usual || event.at < end_ || event.at > to_) [[unlikely]]
     return push_carefully(event);
-  end_ = std::max(end_, event.at);
-  const ThreadChanges changes = threads_.on(event);
-  changes_ = changes;
-  if (has_guest_) stacks_.on(event, changes);
-  on_host(event, changes);
+  end_ = event.at;
+  changes_ = threads_.on(event);
+  if (has_guest_) stacks_.on(event, changes_);
+  on_host(event);
   return true;
 }
 
@@ -338,7 +342,7 @@ bool Pipeline::push_carefully(const Event& read) {
   if (is_birth(event)) on_new(event, std::get<NewThread>(event.payload));
   if (in_window) {
     if (is_event) note_interval(event.at);
-    on_host(event, changes_);
+    on_host(event);
   }
   if (!is_event) tell_loss(event);
   if (in_window) return true;

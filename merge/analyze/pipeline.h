@@ -193,7 +193,9 @@ class Pipeline {
   void tell_calls();
   void tell_states();
   void tell_unended();
-  void on_host(const Event& event, ThreadChanges changes);
+  void tell_news();
+  void on_host(const Event& event);
+  void take_steps(const Event& event);
   void plan();
   void take(const ExitSpan& exit);
   void on_requests(const Event& event);

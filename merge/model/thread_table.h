@@ -23,7 +23,7 @@ class ThreadTable {
 
   [[nodiscard]] State* find(ThreadId thread) {
     Recent& recent = recent_of(thread);
-    if (!recent.known || recent.thread != thread) [[unlikely]]
+    if (recent.thread != thread) [[unlikely]]
       look_up(thread, recent);
     return recent.state;
   }
@@ -53,17 +53,17 @@ class ThreadTable {
   [[nodiscard]] const std::deque<Entry>& entries() const { return entries_; }
 
  private:
-  // Cache of the last lookups, one per hash slot; also remembers that a thread is not in the table.
+  // Cache of the last lookups, one per hash slot; also remembers that a thread is not in the table,
+  // as it does of thread -1 at first.
   struct Recent {
-    ThreadId thread{};
-    bool known = false;
+    ThreadId thread{-1};
     State* state = nullptr;
   };
   static constexpr std::size_t kRecent = 256;
   [[nodiscard]] Recent& recent_of(ThreadId thread) { return recent_[hash(thread) >> 24]; }
   void look_up(ThreadId thread, Recent& recent) {
     const std::uint32_t index = index_of(thread);
-    recent = {thread, true, index == FlatIndex::kNone ? nullptr : &entries_[index].state};
+    recent = {thread, index == FlatIndex::kNone ? nullptr : &entries_[index].state};
   }
   [[gnu::noinline]] State* add(ThreadId thread, std::size_t most) {
     if (entries_.size() >= most) return nullptr;

@@ -18,7 +18,7 @@ void ExitSums::add(const ExitSpan& exit) {
 }
 
 // Returns the place of the key's sum; kMost if there is no more room.
-std::uint32_t Subjects::place_of(const Key& key) {
+std::uint32_t Subjects::place_of(Key key) {
   std::uint64_t hash =
       key.value * 0x9e3779b97f4a7c15 ^ (std::uint64_t{key.group} << 32 | key.device);
   hash = (hash ^ hash >> 29) * 0xbf58476d1ce4e5b9;
@@ -38,9 +38,8 @@ void Subjects::add(std::uint32_t group, const ExitSpan& exit) {
   const Key key =
       by_device ? Key{group, exit.device}
                 : Key{group, kNoName, exit.detail.kind, exit.detail.value, exit.detail.access};
-  if (group >= last_.size()) last_.resize(group + 1);
   std::uint32_t& last = last_[group];
-  if (last >= sums_.size() || sums_[last].key != key) [[unlikely]] {
+  if (sums_.empty() || sums_[last].key != key) [[unlikely]] {
     const std::uint32_t place = place_of(key);
     if (place == kMost) {
       overflow_.insert(group);
@@ -51,7 +50,7 @@ void Subjects::add(std::uint32_t group, const ExitSpan& exit) {
   sums_[last].ns += exit.total();
 }
 
-void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+[[gnu::flatten]] void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const bool needs_stack = needs_stack_ || pipeline.has_guest_records();
   const StackId stack = needs_stack ? pipeline.stack_of(exit) : kNoStack;
   const auto waits = needs_waits_ ? pipeline.waits()->shares() : std::span<const WaitShare>();

@@ -387,7 +387,8 @@ Table group_table(const ReportData& report) {
 
 Subjects::Subjects(const std::vector<Dimension>& by)
     : devices_(std::ranges::find(by, Dimension::kDevice) == by.end()),
-      details_(std::ranges::find(by, Dimension::kDetail) == by.end()) {}
+      details_(std::ranges::find(by, Dimension::kDetail) == by.end()),
+      last_(kMostGroups) {}
 
 std::vector<Subjects::Subject> Subjects::of_rows(const std::vector<std::uint32_t>& row_of_group,
                                                  std::size_t rows, const Naming& names) const {

@@ -100,7 +100,7 @@ class Subjects {
     Key key;
     std::uint64_t ns = 0;
   };
-  std::uint32_t place_of(const Key& key);
+  std::uint32_t place_of(Key key);
 
   bool devices_, details_;
   std::vector<Sum> sums_;

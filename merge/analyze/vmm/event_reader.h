@@ -38,8 +38,8 @@ class VmmEventReader {
                           MeaningOf meaning_of = vmm_event_meaning);
 
   // Reads a marker, or finds it among the last ones, since many texts repeat. Returns false if the
-  // marker is not a VMM's event (a name of letters, digits and _ must come first, after the optional
-  // PID@TIME: of QEMU's log backend).
+  // marker is not a VMM's event: a name of letters, digits and _ must come first, after the
+  // optional PID@TIME: of QEMU's log backend.
   [[nodiscard]] bool read(std::string_view text, VmmEvent& event) {
     Seen& seen = seen_[std::hash<std::string_view>()(text) % kSeen];
     if (seen.text != text || text.empty()) [[unlikely]]

@@ -13,8 +13,8 @@ std::uint64_t CpuEvents::time_of(RingPage page) const {
   return page.next(first) ? first.time : page.time();
 }
 
-// Walks the page to its end and keeps its events, for which events_ has room. The byte order is a template's parameter, so that
-// it is not tested for each event.
+// Walks the page to its end and keeps its events, for which events_ has room. The byte order is a
+// template's parameter, so that it is not tested for each event.
 template <std::endian kOrder>
 void CpuEvents::find_events(RingPage& page) {
   kernel_events::RecordedEvent* end = events_.data();

@@ -59,7 +59,7 @@ void VhostTracker::on_run(const ThreadChange& change, const Processes& processes
   if (thread == nullptr) return;
   if (thread->worker.name.empty()) {
     thread->worker.name = change.name;
-    thread->worker.process = processes.of(process_in_name(change.name), {});
+    thread->worker.process = processes.of(processes.now(process_in_name(change.name)), {});
   }
   if (!thread->turn) return;
   Turn& turn = *thread->turn;

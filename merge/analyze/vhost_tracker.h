@@ -43,7 +43,7 @@ class WorkedFor {
     if (makers_.empty()) return processes.of(thread, {});
     // A kernel thread is a process of its own, so the process that made it comes first.
     const auto made = makers_.find(thread);
-    return processes.of(made == makers_.end() ? thread : made->second, {});
+    return processes.of(made == makers_.end() ? thread : processes.now(made->second), {});
   }
 
  private:

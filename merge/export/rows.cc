@@ -381,7 +381,7 @@ class HostCpuRowExporter final : public RowExporter {
   }
   void write(const Table& vms, std::size_t vm, const Table& threads, const Naming& names) {
     const auto id = get<std::string>(vms, vm, "vm");
-    const auto process = parse_number(id);
+    const auto process = parse_number(std::string_view(id).substr(0, id.find(' ')));
     for (std::size_t row = 0; row < threads.rows;) {
       const std::size_t thread = row;
       const ThreadId tid =

@@ -66,7 +66,7 @@ void Processes::set_slots(ThreadId process, std::vector<Slot> slots) {
 
 // Slots with a name were there before the recording and after it, so that no other slot overlaps.
 const Processes::Slot* Processes::slot_at(ThreadId vm, std::uint64_t address) const {
-  const auto found = slots_.find(vm);
+  const auto found = slots_.find(ThreadId{tid_of(vm)});
   if (found == slots_.end()) return nullptr;
   const auto next = std::ranges::upper_bound(found->second, address, {}, &Slot::first);
   const Slot* slot = next == found->second.begin() ? nullptr : &*std::prev(next);
@@ -101,8 +101,7 @@ std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads, const Processes
       continue;
     }
     if (processes.knows(thread.thread)) {
-      const ThreadId process = processes.of(thread.thread, thread.thread);
-      vms[i] = {.process = process, .given = processes.name_of(process)};
+      vms[i] = {.process = processes.of(thread.thread, thread.thread)};
       continue;
     }
     // A vCPU that was made again with its id is the same VM's.
@@ -126,6 +125,20 @@ std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads, const Processes
   }
   for (std::size_t i = 0; several && !in_order && i < vms.size(); ++i)
     if (vms[i].inferred) vms[i] = {.process = threads[i].thread, .inferred = true, .known = false};
+  std::set<ThreadId> of_vms;
+  for (const Vm& vm : vms)
+    if (!vm.inferred) of_vms.insert(vm.process);
+  for (Vm& vm : vms) {
+    if (vm.inferred) continue;
+    const ThreadId latest = processes.now(ThreadId{tid_of(vm.process)});
+    for (std::uint32_t life = 0; life <= life_of(latest); ++life) {
+      const ThreadId other = thread_of(tid_of(latest), life);
+      if (other == vm.process || (!of_vms.contains(other) && !processes.has_made(other))) continue;
+      vm.is_alone = false;
+      if (life < life_of(vm.process)) ++vm.earlier;
+    }
+    if (vm.is_alone) vm.given = processes.name_of(vm.process);
+  }
   return vms;
 }
 

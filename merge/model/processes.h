@@ -69,33 +69,47 @@ class Processes {
     known->second = process;
     ++changes_;
   }
-  // Takes task_newtask. Processes with one id, one after the other, are not told apart.
+  // Takes task_newtask. A process is its first thread, so that processes which had one id, one after
+  // the other, are told apart as threads are.
   void on(const Event& event, const NewThread& made) {
-    const ThreadId maker = of(event.thread, ThreadId{tid_of(event.thread)});
-    const ThreadId process = made.same_process ? maker : ThreadId{tid_of(made.child)};
+    const ThreadId maker = of(event.thread, event.thread);
+    const ThreadId process = made.same_process ? maker : made.child;
     if (life_of(made.child) != 0) {
       doubt(ThreadId{tid_of(made.child)});
+      if (!made.same_process) now_[ThreadId{tid_of(made.child)}] = made.child;
     } else {
-      if (!born_.contains(made.child) && of(made.child, process) != process)
+      if (!born_.contains(made.child) && tid_of(of(made.child, process)) != tid_of(process))
         set_of_several(made.child);
-      if (born_.size() < kMost) born_.insert(made.child);
+      if (born_.size() < kMost) born_.try_emplace(made.child, false);
     }
     // The last number of a life is that of several threads.
     if (life_of(made.child) == kLastLife) set_of_several(made.child);
     set(made.child, process);
     if (!made.same_process) return;
     set(event.thread, maker);
-    if (born_.size() < kMost) born_.insert(event.thread);
+    const bool is_listed = maker != event.thread && !born_.contains(event.thread);
+    if (!is_listed && born_.size() < kMost) born_[event.thread] = true;
+  }
+  // Returns whether task_newtask showed the thread making another thread of its process.
+  [[nodiscard]] bool has_made(ThreadId thread) const {
+    const auto found = born_.find(thread);
+    return found != born_.end() && found->second;
   }
   // Takes that the id of this first thread was used again. A list of threads, which has ids alone,
   // may mean either thread.
   void doubt(ThreadId first) {
     if (knows(first) && !born_.contains(first)) set_of_several(first);
   }
-  // Sets the name by which people know a virtual machine's process.
+  // Returns the last process so far that has the kernel's id.
+  [[nodiscard]] ThreadId now(ThreadId id) const {
+    const auto found = now_.find(id);
+    return found == now_.end() ? id : found->second;
+  }
+  // Sets the name by which people know a virtual machine's process. If several processes had its
+  // id, name_of() returns the name for each.
   void set_name(ThreadId process, std::string name) { names_[process] = std::move(name); }
   [[nodiscard]] std::string name_of(ThreadId process) const {
-    const auto found = names_.find(process);
+    const auto found = names_.find(ThreadId{tid_of(process)});
     return found == names_.end() ? std::string() : found->second;
   }
   [[nodiscard]] bool has_several_names() const { return names_.size() > 1; }
@@ -162,7 +176,8 @@ class Processes {
  private:
   std::unordered_map<ThreadId, ThreadId> process_;
   std::unordered_set<ThreadId> of_several_;
-  std::unordered_set<ThreadId> born_;  // threads whose process task_newtask told
+  std::unordered_map<ThreadId, bool> born_;  // threads whose process task_newtask told: has_made()
+  std::unordered_map<ThreadId, ThreadId> now_;  // by the kernel's id, if several processes had it
   std::uint64_t changes_ = 0;
   std::map<ThreadId, std::string> names_;  // by process
   CpuQuotas quotas_;
@@ -188,9 +203,15 @@ struct Vm {
   bool known = true;       // false: `process` is the thread itself; its VM may have other threads
   std::string given = {};  // name given by the owner; empty: none
   bool by_name = false;    // text() is the name without the id: runs are compared by name
-  // Formats "1234", "~1234" for an inferred VM, "?1234" for one that is not known.
+  // Of the processes that had this one's id before or after it, those that made threads, and may be
+  // VMs: the number of earlier ones, and whether there is none at all.
+  std::uint32_t earlier = 0;
+  bool is_alone = true;
+  // Formats "1234", "1234 #2" for the second VM whose process had this id, "~1234" for an inferred
+  // VM, "?1234" for one that is not known.
   [[nodiscard]] std::string id() const {
-    return (!known ? "?" : inferred ? "~" : "") + tid_text(process);
+    if (!inferred) return tid_text(thread_of(tid_of(process), earlier));
+    return (known ? "~" : "?") + tid_text(process);
   }
   [[nodiscard]] std::string text() const {
     return by_name && !given.empty() ? given : vm_text(id(), given);

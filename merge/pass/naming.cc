@@ -306,9 +306,9 @@ std::string Naming::vm(ThreadId thread) const {
   if (is_vcpu(thread)) return vcpus.vm_id(thread);
   if (processes.is_of_several(unnamed(thread))) return {};
   const ThreadId process = processes.of(unnamed(thread), ThreadId{});
-  if (process == ThreadId{}) return {};
-  const std::string name = std::to_string(tid_of(process));
-  return vcpus.vm_of(name) != nullptr ? name : std::string();
+  const auto vm = std::ranges::find_if(
+      vms, [process](const Vm& of) { return !of.inferred && of.process == process; });
+  return vm != vms.end() ? vm->id() : std::string();
 }
 
 std::string Naming::text(ThreadId thread) const {

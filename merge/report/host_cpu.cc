@@ -74,6 +74,7 @@ struct HostVmRow {
   bool has_others = true;       // the VM's threads besides its vCPUs are known
   bool is_all = true;           // every VM that ran has a row
   std::uint64_t ns = 0;
+  std::uint64_t unsure_ns = 0;  // of threads that may be the VM's
   double cpus = 0;
   // Interrupts of idle CPUs that woke the VM's threads: their number and time.
   std::optional<std::uint64_t> idle_wakes, idle_ns;
@@ -91,8 +92,7 @@ struct ReasonTimes {
 std::string waker_text(CulpritKind kind, ThreadId named, const Naming& names, const Vm& vm) {
   if (const ThreadId by = unnamed(named); by != ThreadId{}) {
     if (names.is_vcpu(by)) return names.vm(by) == vm.id() ? "vCPU" : names.text(by);
-    if (tid_of(by) == tid_of(vm.process) && names.processes.of(by, {}) == vm.process)
-      return std::string(text_of(HostRole::kMainLoop));
+    if (by == vm.process) return std::string(text_of(HostRole::kMainLoop));
     return names.processes.of(by, ThreadId{}) == vm.process ? "own thread" : names.comm(named);
   }
   if (kind == CulpritKind::kTimer) return "timer";
@@ -356,6 +356,13 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
                                         "took {}, which is in no row.",
                                         grouped(*vm.idle_wakes), duration_text(vm.idle_ns, false)),
                     .figures = true}};
+  if (vm.unsure_ns != 0)
+    table.after.push_back(
+        {.text =
+             fmt::format("Other threads took {}, which is in no row. Whether they were the VM's is "
+                         "not known: an id was used again.",
+                         duration_text(vm.unsure_ns, false)),
+         .figures = true});
   return table;
 }
 
@@ -597,6 +604,7 @@ class HostCpuTable : public TableSink {
       vm = thread.vm;
       if (thread.lacks_runs) {
         row.at_least = true;
+        if (thread.unsure) row.unsure_ns += thread.runs.state.ran_ns;
         continue;
       }
       row.ns += thread.runs.state.ran_ns;

@@ -14,19 +14,24 @@ namespace {
 
 // Returns the id of a thread's VM; empty if it has none or if it is not known.
 std::string vm_of(ThreadId thread, const std::string& comm, const Naming& names) {
-  if (names.is_vcpu(thread)) return names.vcpus.vm_id(thread);
-  const ThreadId own =
-      names.processes.is_of_several(thread) ? ThreadId{} : names.processes.of(thread, ThreadId{});
-  for (const ThreadId process : {own, process_in_name(comm)}) {
-    std::string id = std::to_string(tid_of(process));
-    if (process != ThreadId{} && names.vcpus.vm_of(id) != nullptr) return id;
-  }
-  return {};
+  std::string id = names.vm(thread);
+  const std::int32_t named = id.empty() ? tid_of(process_in_name(comm)) : 0;
+  if (named == 0) return id;
+  const auto vm = std::ranges::find_if(names.vms, [named](const Vm& of) {
+    return !of.inferred && of.is_alone && tid_of(of.process) == named;
+  });
+  return vm == names.vms.end() ? id : vm->id();
+}
+
+// Returns the kernel's id of the process that a thread without a VM may be of.
+ThreadId perhaps_of(ThreadId thread, const std::string& comm, const Naming& names) {
+  const bool is_of_several = names.processes.is_of_several(thread);
+  return is_of_several ? ThreadId{tid_of(names.processes.of(thread, {}))} : process_in_name(comm);
 }
 
 HostRole role_of(ThreadId thread, const std::string& comm, const Vm& vm, const Naming& names) {
   if (names.is_vcpu(thread)) return HostRole::kVcpu;
-  if (tid_of(thread) == tid_of(vm.process)) return HostRole::kMainLoop;
+  if (thread == vm.process) return HostRole::kMainLoop;
   if (comm.starts_with("vhost-")) return HostRole::kVhost;
   if (comm.starts_with("iou-wrk-") || comm.starts_with("iou-sqp-")) return HostRole::kIoUring;
   if (comm.starts_with("kvm-pit/") || comm.starts_with("kvm-nx-lpage-re")) return HostRole::kKernel;
@@ -66,11 +71,18 @@ std::vector<HostThread> host_threads(const Naming& names,
     std::string comm =
         printable(names.pipeline.threads().name_at(entry.thread, names.pipeline.end()));
     if (comm.empty()) comm = names.comm(entry.thread);
-    const auto vm = vms.find(vm_of(entry.thread, comm, names));
-    if (vm == vms.end()) continue;
-    const HostRole role = role_of(entry.thread, comm, *vm->second, names);
-    threads.push_back({vm->second, role, std::move(comm), entry,
-                       !names.pipeline.threads().switches().has_all_of(entry.thread)});
+    const std::string id = vm_of(entry.thread, comm, names);
+    const auto add = [&](const Vm& vm, bool unsure) {
+      const bool lacks_runs =
+          unsure || !names.pipeline.threads().switches().has_all_of(entry.thread);
+      threads.push_back(
+          {&vm, role_of(entry.thread, comm, vm, names), comm, entry, lacks_runs, unsure});
+    };
+    if (const auto vm = vms.find(id); vm != vms.end()) add(*vm->second, false);
+    const ThreadId perhaps = id.empty() ? perhaps_of(entry.thread, comm, names) : ThreadId{};
+    if (perhaps == ThreadId{}) continue;
+    for (const auto& [of, vm] : vms)
+      if (!vm->inferred && tid_of(vm->process) == tid_of(perhaps)) add(*vm, true);
   }
   std::ranges::stable_sort(threads, std::greater(),
                            [](const HostThread& one) { return one.runs.state.ran_ns; });

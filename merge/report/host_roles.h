@@ -45,7 +45,8 @@ struct HostThread {
   HostRole role = HostRole::kNotKnown;
   std::string comm;
   HostRuns::Entry runs;
-  bool lacks_runs = false;  // not all switches of the thread were recorded
+  bool lacks_runs = false;  // not all switches of the thread were recorded, or `unsure`
+  bool unsure = false;      // the thread may be of another process, which had an id of its own
 };
 // Returns those of `runs`, from HostRuns::threads(), that ran for the VMs of selected vCPUs; the
 // one that ran longest comes first.

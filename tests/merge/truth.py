@@ -626,6 +626,59 @@ def host_cpu_of_an_id_that_another_process_took(trace):
     trace.entry(BEGIN + 451 * MS, 0, VCPU)
 
 
+def a_vm(trace, begin, tid):
+    """QEMU 199 runs for 100 ms; its vCPU for 50 ms."""
+    trace.switch(begin, 1, IDLE, "R", QEMU)
+    trace.new_thread(begin + MS, QEMU, tid)
+    vcpu = ("CPU 0/KVM", tid)
+    trace.switch(begin + 2 * MS, 0, IDLE, "R", vcpu)
+    for i in range(5):
+        trace.entry(begin + (10 * i + 3) * MS, 0, vcpu)
+        trace.exit(begin + (10 * i + 9) * MS, 0, vcpu, "CPUID")
+    trace.switch(begin + 52 * MS, 0, vcpu, "X", IDLE)
+    trace.switch(begin + 100 * MS, 1, QEMU, "X", IDLE)
+
+
+def forked(trace, at, tid=199):
+    trace.add(at, 1, ("bash", 50), "task_newtask", f"pid={tid} comm=bash clone_flags=1200000 oom_score_adj=0")
+
+
+@case(["report", "--host-cpu"], ["report", "--host-cpu", "--from", "+250ms"],
+      says=["VM 199 #2 took at least", "main loop: qemu-system-x86 (tid 199 #2) 100 ms", "vCPU 0 (tid 230) 50.0 ms",
+            "Other threads took 30.0 ms, which is in no row."],
+      never=["199 took at least 0.7", "vhost: vhost", "300 ms"])
+def two_vms_whose_process_had_one_id(trace):
+    """QEMU ended, and a second one got its id; the kernel's thread vhost-199 worked for either."""
+    a_vm(trace, BEGIN, 200)
+    forked(trace, BEGIN + 200 * MS)
+    a_vm(trace, BEGIN + 300 * MS, 230)
+    trace.switch(BEGIN + 350 * MS, 2, IDLE, "R", ("vhost-199", 240))
+    trace.switch(BEGIN + 380 * MS, 2, ("vhost-199", 240), "S", IDLE)
+
+
+@case(["report"], says=["VM 199 vCPU 0 (tid 200)", "VM 199 #2 vCPU 0 (tid 230)"])
+def two_vms_whose_process_had_one_id_without_switches(trace):
+    """Only what KVM does was recorded, and that threads were made."""
+    for begin, tid in ((0, 200), (300 * MS, 230)):
+        if begin:
+            forked(trace, BEGIN + begin - MS)
+        trace.new_thread(BEGIN + begin, QEMU, tid)
+        for i in range(5):
+            trace.entry(BEGIN + begin + (10 * i + 3) * MS, 0, ("CPU 0/KVM", tid))
+            trace.exit(BEGIN + begin + (10 * i + 9) * MS, 0, ("CPU 0/KVM", tid), "CPUID")
+
+
+@case(["report", "--host-cpu"], ["report"], says=["VM 199 took", "150 ms"], never=["gcc", "550 ms", "Other threads", "VM 199 #"])
+def a_vms_process_whose_id_another_program_had(trace):
+    """gcc ran for 400 ms with the id that QEMU got, and again after QEMU ended."""
+    for begin in (0, 2 * SECOND):
+        forked(trace, BEGIN + begin)
+        trace.switch(BEGIN + begin + MS, 3, IDLE, "R", ("gcc", 199))
+        trace.switch(BEGIN + begin + 401 * MS, 3, ("gcc", 199), "X", IDLE)
+    forked(trace, BEGIN + 900 * MS)
+    a_vm(trace, BEGIN + SECOND, 200)
+
+
 @case(["report", "--host-cpu", "--from", "+100ms", "--to", "+300ms"], says=["VM 199 took 2.0", "IO io0 (tid 250) 200 ms"])
 def host_cpu_of_a_part(trace):
     """An IOThread that has its CPU from before the part until after it."""

@@ -33,7 +33,7 @@ Event works(std::uint64_t at, ThreadId thread, HostStep step, std::uint64_t item
 
 // Returns "200: 40 of VM 50" for each thread that ran for a VM, "200: 40 of VM 50 in 2 items" for
 // kernel workers, and "woken by 1 interrupt: 5" for threads that one woke while its CPU was idle.
-std::vector<std::string> told(std::vector<Event> events) {
+std::vector<std::string> told(std::vector<Event> events, const Processes& listed = {}) {
   Capabilities has;
   has.kvm_exit = has.any_kvm = has.sched_switch = true;
   std::vector<std::unique_ptr<Source>> sources;
@@ -41,6 +41,7 @@ std::vector<std::string> told(std::vector<Event> events) {
   Timeline timeline(std::move(sources));
   Input input;
   input.capabilities = has;
+  input.processes = listed;
   struct Sink : SpanSink {
     [[nodiscard]] SpanClass selects() const override {
       return SpanClass::kHostRuns | SpanClass::kDeeds;
@@ -55,7 +56,7 @@ std::vector<std::string> told(std::vector<Event> events) {
   for (const HostThread& thread :
        host_threads(names, pipeline.host_runs()->threads(pipeline.end())))
     text.push_back(tid_text(thread.runs.thread) + ": " + std::to_string(thread.runs.state.ran_ns) +
-                   " of VM " + thread.vm->id() +
+                   (thread.unsure ? " perhaps" : "") + " of VM " + thread.vm->id() +
                    (thread.role == HostRole::kIoUring ? " (io_uring)" : "") +
                    (thread.runs.state.idle_wakes == 0
                         ? ""
@@ -86,6 +87,17 @@ TEST(HostRolesTest, AThreadWhoseIdAVcpuOfAnotherVmTookLaterKeepsItsTime) {
             make(1095, 0, kWorker, KvmEntry{0}), make(1100, 0, kWorker, KvmExit{.isa = kIsaSvm}),
             runs(1390, kWorker, kVcpu0, "CPU 0/KVM"), entry(1395), exit(1400)}),
       testing::Contains("200: 40 of VM 50"));
+}
+
+TEST(HostRolesTest, AListsThreadWhoseIdWasUsedAgainIsPerhapsTheVms) {
+  Processes listed;
+  for (const ThreadId thread : {kMainLoop, kVcpu0, kWorker}) listed.set(thread, kMainLoop);
+  EXPECT_THAT(told({runs(1010, kMainLoop, kVcpu0, "CPU 0/KVM"), entry(1015), exit(1020),
+                    runs(1030, kVcpu0, kWorker, "IO io0"), runs(1070, kWorker, kOfOther, "make"),
+                    made(1080, kOfOther, kWorker, false), runs(1090, kOfOther, kWorker, "make"),
+                    runs(1390, kWorker, kVcpu0, "CPU 0/KVM"), entry(1395), exit(1400)},
+                   listed),
+              testing::ElementsAre("200: 40 perhaps of VM 50", "100: 30 of VM 50"));
 }
 
 TEST(HostRolesTest, IoUringsWorkersHaveARoleOfTheirOwn) {

@@ -148,9 +148,11 @@ class Processes {
   // Sets whether the times of set_counted() exclude interrupts; nullopt: not known.
   void set_irq_time_apart(std::optional<bool> apart) { irq_time_apart_ = apart; }
   [[nodiscard]] std::optional<bool> irq_time_apart() const { return irq_time_apart_; }
-  // Adds everything that `other` knows; if both know a thread's process, `other` is right.
+  // Adds everything that `other` knows; if both know a thread's process, `other` is right. Of two
+  // processes with one id it may have only the id.
   void merge(const Processes& other) {
-    for (const auto& [thread, process] : other.process_) set(thread, process);
+    for (const auto& [thread, process] : other.process_)
+      if (tid_of(of(thread, {})) != tid_of(process)) set(thread, process);
     for (const auto& [process, name] : other.names_) set_name(process, name);
     if (!other.quotas_.empty()) quotas_ = other.quotas_;
     if (other.selected_) selected_ = other.selected_;

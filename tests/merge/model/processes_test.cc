@@ -127,5 +127,25 @@ TEST(ProcessesTest, AnAddressIsInTheSlotThatStays) {
   EXPECT_EQ(processes.slot_at(ThreadId{8}, 0x1000), nullptr);
 }
 
+// QEMU 50 ended, and another QEMU got its id; each made a vCPU.
+TEST(ProcessesTest, VmsWhoseProcessHadOneIdAreTwo) {
+  const ThreadId first{50}, second = thread_of(50, 1), bash{9};
+  const auto made = [](ThreadId by, ThreadId child, bool same_process) {
+    return make(1, 0, by, NewThread{child, same_process});
+  };
+  Processes processes, listed;
+  processes.set_name(first, "web01");
+  for (const Event& event : {made(first, ThreadId{60}, true), made(bash, second, false),
+                             made(second, ThreadId{61}, true)})
+    processes.on(event, std::get<NewThread>(event.payload));
+  for (const ThreadId thread : {ThreadId{60}, ThreadId{61}}) listed.set(thread, first);
+  processes.merge(listed);  // a list has ids alone
+  const auto vms = find_vms({{ThreadId{60}, 0}, {ThreadId{61}, 0}}, processes);
+  EXPECT_EQ(vms[0].text(), "50");
+  EXPECT_EQ(vms[1].text(), "50 #2");
+  // In a part of the recording only the second one ran.
+  EXPECT_EQ(find_vms({{ThreadId{61}, 0}}, processes)[0].text(), "50 #2");
+}
+
 }  // namespace
 }  // namespace trapline::test

@@ -270,6 +270,8 @@ class ExitTracker {
   // Returns the time of the first sched_switch if it came long after the first event; the time
   // before is not seen.
   [[nodiscard]] const std::optional<Timestamp>& switches_from() const { return switches_from_; }
+  // Returns whether the beginning of the recording, or all of it, is not seen for that reason.
+  [[nodiscard]] bool lacks_switches() const { return late_ || switches_from_; }
   // Returns whether a vCPU waited for a CPU in a halt: before a wake-up that was not its last, or
   // while polling.
   [[nodiscard]] bool saw_waits_in_halts() const { return saw_waits_in_halts_; }

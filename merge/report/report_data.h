@@ -121,6 +121,7 @@ struct ReportData {
   bool costs_at_least = false;             // costs_at_least() of notes.h
   bool lacks_entries = false;              // ExitTracker::lacks_entries()
   std::optional<Timestamp> switches_from;  // ExitTracker::switches_from()
+  bool lacks_switches = false;             // ExitTracker::lacks_switches()
   bool waits_in_halts = false;             // ExitTracker::saw_waits_in_halts()
   std::vector<std::string> open;           // OpenExits::sentences()
   std::uint32_t isa = 0;                   // ExitReason::isa of an exit: kIsaArm64, …

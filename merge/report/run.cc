@@ -103,6 +103,7 @@ ReportData data_of(const Naming& names) {
   data.shown = pipeline.exits().known_states();
   data.lacks_entries = pipeline.exits().lacks_entries();
   data.switches_from = pipeline.exits().switches_from();
+  data.lacks_switches = pipeline.exits().lacks_switches();
   data.waits_in_halts = pipeline.exits().saw_waits_in_halts();
   const RecordedInterval interval = recorded_interval(names.timeline, pipeline);
   data.start_ns = interval.begin.ns();

@@ -80,12 +80,15 @@ void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const St
 }
 
 std::optional<std::uint64_t> exits_per_second(const VcpuRow& row, const ReportData& report) {
-  std::uint64_t seen = row.totals.time_ns() - row.totals.not_seen_ns;
-  if (report.model.from_userspace_exit || report.switches_from) {
-    // The state between exits, or before the first sched_switch, is not seen, but that time counts
-    // too: any further exit would have been recorded, unless events were lost.
-    if (report.counters.gaps != 0) return std::nullopt;
-    seen = row.totals.time_ns();
+  // Time in which the state is not seen counts too: any further exit would have been recorded,
+  // unless events were lost.
+  std::uint64_t seen = row.totals.time_ns();
+  if (report.counters.gaps != 0) {
+    // Of each vCPU, the last exit may be open.
+    if (report.model.from_userspace_exit || report.lacks_switches ||
+        report.counters.exits.exit_without_entry > report.threads)
+      return std::nullopt;
+    seen -= row.totals.not_seen_ns;
   }
   if (seen == 0 || report.lacks_entries) return std::nullopt;
   const double rate = static_cast<double>(row.totals.exits) * 1e9 / static_cast<double>(seen);

@@ -461,6 +461,17 @@ def idle_where_a_halt_has_another_reason(trace):
     trace.waking(BEGIN + 1000 * MS, 1, HOG, ("other", 301), 1)
 
 
+@case(["report"], ["report", "--to", "+500ms"], says=["(tid 200) 100 100 1.00 s", "(tid 200) 50 100 500 ms"])
+def exits_without_an_entry(trace):
+    """Of 100 exits in a second every fourth has a kvm_entry; the first sched_switch comes at the end."""
+    trace.entry(BEGIN, 0, VCPU)
+    for i in range(100):
+        trace.exit(BEGIN + i * 10 * MS + MS, 0, VCPU, "MSR_WRITE")
+        if i % 4 == 0:
+            trace.entry(BEGIN + i * 10 * MS + 2 * MS, 0, VCPU)
+    trace.switch(BEGIN + SECOND, 0, VCPU, "R", IDLE)
+
+
 @case(["report"], ["stalls"], never=["has been in an exit", "exits cost at least 9", "took at least 9"])
 def a_fast_path_without_kvm_entry(trace):
     """Linux 5.10 enters the guest again after some MSR writes without a kvm_entry: after the last it computes."""

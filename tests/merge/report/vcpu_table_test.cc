@@ -15,20 +15,21 @@ VcpuRow busy_row() {
 
 TEST(VcpuTableTest, ExitsPerSecondAreOfTheTimeInWhichExitsWereSeen) {
   ReportData report;
-  EXPECT_EQ(exits_per_second(busy_row(), report), 3000u);
-  // Without kvm_exit all but the time in user space is not seen, and no exit is missed in it.
-  report.model.from_userspace_exit = true;
   EXPECT_EQ(exits_per_second(busy_row(), report), 1000u);
   report.counters.gaps = 1;
+  EXPECT_EQ(exits_per_second(busy_row(), report), 3000u);
+  report.model.from_userspace_exit = true;
   EXPECT_EQ(exits_per_second(busy_row(), report), std::nullopt);
 }
 
-// Its exits before the first sched_switch are counted.
-TEST(VcpuTableTest, TimeBeforeTheFirstSwitchIsInTheRate) {
+TEST(VcpuTableTest, ThereIsNoRateIfALossIsNotAllThatIsNotSeen) {
   ReportData report;
-  report.switches_from = Timestamp(1);
-  EXPECT_EQ(exits_per_second(busy_row(), report), 1000u);
-  report.counters.gaps = 1;
+  report.counters.gaps = report.threads = report.counters.exits.exit_without_entry = 1;
+  EXPECT_EQ(exits_per_second(busy_row(), report), 3000u);
+  report.lacks_switches = true;
+  EXPECT_EQ(exits_per_second(busy_row(), report), std::nullopt);
+  report.lacks_switches = false;
+  ++report.counters.exits.exit_without_entry;
   EXPECT_EQ(exits_per_second(busy_row(), report), std::nullopt);
 }
 

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
@@ -209,8 +212,11 @@ std::vector<VcpuRow> shown_vcpus(const ReportData& report) {
 // Names the last row, which has the sums over all vCPUs, and gives it the sum of their rates.
 void name_sum(Table& table, const ReportData& report) {
   const std::size_t last = table.rows - 1;
-  table.name = [all = fmt::format("all {} vCPUs", report.vcpus.size()), name = table.name,
-                last](std::size_t row) { return row == last ? all : name(row); };
+  std::set<std::tuple<std::string_view, std::int32_t, ThreadId>> vcpus;
+  for (const VcpuRow& row : report.vcpus)  // a vCPU that was made again has several rows
+    vcpus.emplace(row.vm, row.vcpu, row.vcpu == kNoVcpu ? row.thread : ThreadId{});
+  table.name = [all = fmt::format("all {} vCPU{}", vcpus.size(), vcpus.size() == 1 ? "" : "s"),
+                name = table.name, last](std::size_t row) { return row == last ? all : name(row); };
   const CellValue rates = to_value(exits_per_second_together(report));
   for (Table::Described& column : table.columns) {
     if (column.drop_order != kRate) continue;

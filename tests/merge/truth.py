@@ -516,6 +516,19 @@ def a_page_answered_before_the_fault(trace):
     trace.entry(BEGIN + 600 * MS, 0, VCPU)
 
 
+@case(["report"], says=["vCPU 1 (tid 201)", "vCPU 1 (tid 201 #2)", "all 2 vCPUs"])
+def a_vcpu_that_was_made_again(trace):
+    """A VM of two vCPUs, of which one was unplugged and plugged in again: its thread got the id of the one before."""
+    for begin, tid, vcpu in ((0, 200, 0), (MS, 201, 1), (300 * MS, 201, 1)):
+        thread = (f"CPU {vcpu}/KVM", tid)
+        trace.new_thread(BEGIN + begin, QEMU, tid)
+        trace.switch(BEGIN + begin + MS, vcpu, IDLE, "R", thread)
+        for i in range(5):
+            trace.entry(BEGIN + begin + (10 * i + 3) * MS, vcpu, thread, vcpu)
+            trace.exit(BEGIN + begin + (10 * i + 9) * MS, vcpu, thread, "CPUID", vcpu=vcpu)
+        trace.switch(BEGIN + begin + 52 * MS, vcpu, thread, "X", IDLE)
+
+
 @case(["report"], ["stalls"], never=["made no progress", "left the guest"], says=["LOST:", "kvm_entry without"])
 def a_buffer_that_was_overwritten(trace):
     """CPU 0's events of 800 ms were overwritten: the vCPU left CPU 1 in an exit and ran on CPU 0 since."""

@@ -169,6 +169,7 @@ void Pipeline::tell_loss(const Event& event) {
   // A count of 0 says that the number is not known: some lost events may be outside the window.
   if (lost.from < from_ || lost.to > to_) lost.count = 0;
   lost.from = std::max(lost.from, from_);
+  if (!lost.on_purpose) losses_.add_gap(lost.count);
   for (SpanSink* sink : sinks(SpanClass::kLosses)) sink->lost(event, lost, *this);
 }
 

@@ -32,6 +32,7 @@
 #include "merge/analyze/thread_lives.h"
 #include "merge/analyze/threads.h"
 #include "merge/analyze/vhost_tracker.h"
+#include "merge/model/loss_counts.h"
 #include "merge/model/processes.h"
 #include "merge/model/wall_clock.h"
 #include "plugin/format/symbol_table.h"
@@ -169,6 +170,8 @@ class Pipeline {
   // Nullopt before the first event in it, and if it is empty and no vCPU is known.
   [[nodiscard]] std::optional<Timestamp> begin() const { return begin_; }
   [[nodiscard]] Timestamp end() const { return end_; }
+  // Returns the losses in the analysed interval, those in a guest's recording left out.
+  [[nodiscard]] const LossCounts& losses() const { return losses_; }
   // Returns whether the user chose a window.
   [[nodiscard]] bool is_window() const { return options_.from || options_.to; }
 
@@ -271,6 +274,7 @@ class Pipeline {
   bool carried_ = false;  // the states of vCPUs were carried to the window's beginning
   const ExitSpan* ended_ = nullptr;
   mutable std::optional<StackId> stack_;  // stack of ended_, set on first use
+  LossCounts losses_;
   std::vector<Event> lost_first_;  // losses before the first event, which resolves the window
   std::optional<Timestamp> first_, begin_;
   Timestamp end_, from_, to_;

@@ -189,12 +189,10 @@ Result<Advice> run_advise(const PassOptions& what, bool no_quota, const Progress
   }
   Advice advice = sink.advice(pass->naming());
   advice.begun = begin_report("advise", *pass);
+  const std::string losses = losses_note(*pass);
   if (!pass->pipeline().exits().saw_halts())
-    advice.begun.notes.push_back(
-        no_halt_note(pass->pipeline().is_window(),
-                     !pass->pipeline().is_window() && !losses_note(pass->timeline()).empty()));
-  if (const std::string losses = losses_note(pass->timeline()); !losses.empty())
-    advice.begun.notes.push_back(losses);
+    advice.begun.notes.push_back(no_halt_note(pass->pipeline().is_window(), !losses.empty()));
+  if (!losses.empty()) advice.begun.notes.push_back(losses);
   return advice;
 }
 

@@ -417,7 +417,7 @@ Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec>
         explanation->begun.notes.begin(),
         fmt::format("only exits with {} were looked at", what.which.exits.text()));
   }
-  if (auto losses = losses_note(pass->timeline()); !losses.empty())
+  if (auto losses = losses_note(*pass); !losses.empty())
     explanation->begun.notes.push_back(std::move(losses));
   return std::move(*explanation);
 }

@@ -204,7 +204,7 @@ Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top, const P
   StallsFound found = sink.found(names, top);
   found.begun = begin_report("stalls", *pass);
   found.at_least_ns = what.stalls_ns;
-  if (const std::string losses = losses_note(pass->timeline()); !losses.empty())
+  if (const std::string losses = losses_note(*pass); !losses.empty())
     found.begun.notes.push_back(losses + "; a stall ends at a loss");
   if (const auto& log = names.pipeline.stalls()->dirty_log(); log.exits != 0) {
     found.begun.notes.push_back(fmt::format(

@@ -58,12 +58,11 @@ Facts head_facts(std::string_view command, bool cycles, std::uint64_t begin_ns,
 
 Report begin_report(std::string_view command, const PassEnd& pass) {
   const Timeline& timeline = pass.timeline();
-  LossCounts losses;
-  for (std::size_t i = 0; i < timeline.size(); ++i) losses.add(timeline.source(i).counters());
   const RecordedInterval interval = recorded_interval(timeline, pass.pipeline());
   Report report;
   report.cycles = timeline.source(0).info().cycles;
-  report.head = head_facts(command, report.cycles, interval.begin.ns(), interval.end.ns(), losses);
+  report.head = head_facts(command, report.cycles, interval.begin.ns(), interval.end.ns(),
+                           losses_of(timeline, pass.pipeline()));
   report.tables = {source_table(source_rows(timeline))};
   report.notes = notes_of(pass);
   return report;

@@ -306,10 +306,17 @@ std::string_view exits_cost(const ExitModel& model, const Overhead& overhead, bo
                   : "exits, with waits for a CPU after a sleep, took ";
 }
 
-std::string losses_note(const Timeline& timeline) {
-  LossCounts all;
-  for (std::size_t i = 0; i < timeline.size(); ++i) all.add(timeline.source(i).counters());
-  return all.gaps == 0 ? "" : losses_note(all);
+LossCounts losses_of(const Timeline& timeline, const Pipeline& pipeline) {
+  LossCounts all = pipeline.is_window() ? pipeline.losses() : LossCounts();
+  for (std::size_t i = 0; i < timeline.size(); ++i)
+    if (!pipeline.is_window() || timeline.source(i).info().role != Role::kHostKernel)
+      all.add(timeline.source(i).counters());
+  return all;
+}
+
+std::string losses_note(const PassEnd& pass) {
+  const LossCounts losses = losses_of(pass.timeline(), pass.pipeline());
+  return losses.gaps == 0 ? "" : losses_note(losses);
 }
 
 namespace {

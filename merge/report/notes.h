@@ -46,9 +46,11 @@ void note_declarations(const Input& input, const Names& names, std::vector<std::
 [[nodiscard]] std::string_view exits_cost(const ExitModel& model, const Overhead& overhead,
                                           bool at_least);
 
-// Returns losses_note() for all sources of the timeline, as far as they were read; empty: nothing
-// was lost.
-[[nodiscard]] std::string losses_note(const Timeline& timeline);
+// Returns the losses in the analysed interval; those of sources other than the host's kernel as far
+// as the sources were read.
+[[nodiscard]] LossCounts losses_of(const Timeline& timeline, const Pipeline& pipeline);
+// Returns losses_note() for losses_of(); empty: nothing was lost.
+[[nodiscard]] std::string losses_note(const PassEnd& pass);
 // Says what losses, one or more, do to the exits, for messages and notes.
 [[nodiscard]] std::string losses_note(const LossCounts& losses);
 // Formats SourceCounters::lost_unplaced.

@@ -50,9 +50,8 @@ std::vector<SpanSink*> Aggregator::sinks() {
 }
 
 SpanClass Aggregator::selects() const {
-  SpanClass selected = SpanClass::kLosses;
   // A report of requests needs no exits.
-  selected = selected | (options_.requests ? SpanClass::kRequests : SpanClass::kExits);
+  SpanClass selected = options_.requests ? SpanClass::kRequests : SpanClass::kExits;
   if (options_.calls) selected = selected | SpanClass::kCalls;
   if (needs_waits_) selected = selected | SpanClass::kWaits;
   if (keys_.needs_kernel()) selected = selected | SpanClass::kKernelParts;
@@ -76,12 +75,9 @@ ReportCounters counters_of(const Naming& names) {
   const Timeline& timeline = names.timeline;
   const Pipeline& pipeline = names.pipeline;
   ReportCounters sum;
+  sum.add(losses_of(timeline, pipeline));
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const SourceCounters counters = timeline.source(i).counters();
-    // A source counts the losses of its whole recording. For a window, the Aggregator has the
-    // losses of the host's kernel that are inside it.
-    if (!pipeline.is_window() || timeline.source(i).info().role != Role::kHostKernel)
-      sum.add(counters);
     sum.left_out_events = saturated_sum(sum.left_out_events, counters.left_out_events);
     sum.left_out_pieces += counters.left_out_pieces;
     sum.damaged_events += counters.damaged_events;
@@ -121,7 +117,6 @@ ReportData data_of(const Naming& names) {
 ReportData Aggregator::snapshot(const Naming& names) const {
   const Pipeline& pipeline = names.pipeline;
   ReportData report = data_of(names);
-  if (report.is_window) report.counters.add(lost_);
   report.counters.groups_folded = groups_.other().count();
   report.open = open_.sentences(names);
   report.isa = isa_;

@@ -38,9 +38,6 @@ class Aggregator : public SpanSink {
   void call(const FunctionCall& call, const Pipeline& pipeline) override;
   void request(const RequestSpan& request, const Pipeline&) override { requests_.add(request); }
   void delivered(const Delivered& made, const Pipeline&) override { requests_.add(made); }
-  void lost(const Event&, const Lost& loss, const Pipeline&) override {
-    if (!loss.on_purpose) lost_.add_gap(loss.count);
-  }
 
   // Returns the report of everything so far; complete after Pipeline::finish().
   [[nodiscard]] ReportData snapshot(const Naming& names) const;
@@ -55,7 +52,6 @@ class Aggregator : public SpanSink {
   ExitKeys keys_;
   bool needs_stack_, needs_waits_;
   Grouping<ExitGroup> groups_;
-  LossCounts lost_;  // losses in the window
   Subjects subjects_;
   OpenExits open_;
   std::uint32_t isa_ = 0;

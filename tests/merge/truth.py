@@ -516,6 +516,17 @@ def a_page_answered_before_the_fault(trace):
     trace.entry(BEGIN + 600 * MS, 0, VCPU)
 
 
+@case(["stalls", "--from", "+300ms", "--min", "1ms"], ["explain", "--from", "+300ms"], ["advise", "--from", "+300ms"],
+      never=["lost"], says=["made no progress", "left the guest", "at least 19.5%"])
+def losses_before_a_part(trace):
+    """CPU 0 lost events in the first 100 ms of 600."""
+    for i in range(60):
+        if i == 5:
+            trace.lines.append((BEGIN + i * 10 * MS, "CPU:0 [LOST 9 EVENTS]"))
+        trace.entry(BEGIN + (i * 10 + 1) * MS, 0, VCPU)
+        trace.exit(BEGIN + (i * 10 + 9) * MS, 0, VCPU, "CPUID")
+
+
 @case(["report"], says=["vCPU 1 (tid 201)", "vCPU 1 (tid 201 #2)", "all 2 vCPUs"])
 def a_vcpu_that_was_made_again(trace):
     """A VM of two vCPUs, of which one was unplugged and plugged in again: its thread got the id of the one before."""

@@ -168,8 +168,10 @@ void CpuRunners::divide(std::uint32_t cpu, const Wait& wait, std::vector<WaitSha
   const auto pieces = std::span(shares).subspan(before);
   if (knows_moves_) return join_not_allowed(pieces);
   const auto [first, last] = not_allowed_of(pieces);
-  for (auto piece = first; piece < last; ++piece)  // the thread may have waited for another CPU
-    piece->culprit = ProvenCulprit(Missing::kMigrations);
+  if (first >= last) return;
+  for (WaitShare& piece : pieces)  // the thread waited for another CPU, or was not allowed to run
+    if (piece.culprit->missing == Missing::kNone)
+      piece.culprit = ProvenCulprit(Missing::kMigrations);
 }
 
 }  // namespace trapline

@@ -527,6 +527,20 @@ def losses_before_a_part(trace):
         trace.exit(BEGIN + (i * 10 + 9) * MS, 0, VCPU, "CPUID")
 
 
+@case(["report", "--steal"], ["explain"], ["stalls"], never=["hog", "not allowed to run"], says=["unknown (no sched:sched_migrate_task was seen)"])
+def a_wait_in_which_the_cpu_idled(trace):
+    """The vCPU waited for another CPU than the one that it left and came back to; its moves were not recorded."""
+    trace.waking(BEGIN - MS, 1, HOG, ("other", 301), 1)
+    for i in range(10):
+        at = BEGIN + i * 50 * MS
+        trace.entry(at, 0, VCPU)
+        trace.exit(at + 10 * MS, 0, VCPU, "EXTERNAL_INTERRUPT")
+        trace.switch(at + 10 * MS + 10 * US, 0, VCPU, "R", HOG)
+        trace.switch(at + 30 * MS, 0, HOG, "S", IDLE)
+        trace.switch(at + 40 * MS, 0, IDLE, "R", VCPU)
+    trace.entry(BEGIN + 500 * MS, 0, VCPU)
+
+
 @case(["report"], says=["vCPU 1 (tid 201)", "vCPU 1 (tid 201 #2)", "all 2 vCPUs"])
 def a_vcpu_that_was_made_again(trace):
     """A VM of two vCPUs, of which one was unplugged and plugged in again: its thread got the id of the one before."""

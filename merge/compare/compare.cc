@@ -170,8 +170,8 @@ bool is_known_by_id(std::string_view text) {
 
 // Returns whether the same row may have another name in other runs. Any row may if its VM or vCPU
 // is named by an id, which changes from run to run. A row that only one side has may also if its
-// culprit has a number in its name, or if it is of a vCPU, as such a row names the VM only in a run
-// with several VMs.
+// culprit has a number in its name, or if it is of a VM or vCPU: a pod's VM has a new name in each
+// run, and a vCPU's row names the VM only in a run with several VMs.
 bool may_be_renamed(const ComparedRow& row, const CompareOptions& options) {
   const bool one_sided = row.before_count == 0 || row.after_count == 0;
   const auto may_be_other = [&](std::string_view culprit) {
@@ -183,8 +183,8 @@ bool may_be_renamed(const ComparedRow& row, const CompareOptions& options) {
   for (const Dimension dimension : options.dimensions) {
     const std::string_view part = rest.substr(0, rest.find(" / "));
     rest.remove_prefix(std::min(rest.size(), part.size() + 3));
-    if (dimension == Dimension::kVm && is_known_by_id(part)) return true;
-    if (dimension == Dimension::kVcpu && (one_sided || is_known_by_id(part))) return true;
+    const bool names_vm = dimension == Dimension::kVm || dimension == Dimension::kVcpu;
+    if (names_vm && (one_sided || is_known_by_id(part))) return true;
     if ((dimension == Dimension::kPreemptedBy || dimension == Dimension::kBlockedOn) &&
         may_be_other(part))
       return true;

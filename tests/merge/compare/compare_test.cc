@@ -133,6 +133,16 @@ TEST(CompareTest, ARowOfOneSideIsNewOrGone) {
   EXPECT_EQ(gone.of(Metric::kRate).change, -1);
 }
 
+TEST(CompareTest, AVmThatOneSideHasProvesNothing) {
+  std::vector<Recorded> before = runs(5, 100, 10'000), after = runs(5, 101, 10'000);
+  for (Recorded& one : before) one.rows.erase("io");
+  CompareOptions by_vm;
+  by_vm.dimensions = {Dimension::kVm};
+  const Comparison comparison = compare(before, after, by_vm);
+  EXPECT_FALSE(row_of(comparison, "io").of(Metric::kRate).test.tested);
+  EXPECT_TRUE(row_of(comparison, "msr").of(Metric::kRate).test.tested);
+}
+
 TEST(CompareTest, ARowThatOneRunHasByChanceIsNotNew) {
   std::vector<Recorded> before = runs(5, 100, 10'000), after = runs(5, 101, 10'000);
   for (int i = 0; i < 500; ++i) after[2].rows["pause"].total.add(1'000'000);

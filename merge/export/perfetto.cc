@@ -47,7 +47,7 @@ std::string Texts::host_comm(ThreadId thread) const {
 }
 
 Text Texts::guest_process(const Event& event, ThreadId task) {
-  const std::uint64_t id = writer_.name(fmt::format("{}-{}", comm(event, task), number(task))).id;
+  const std::uint64_t id = writer_.name(fmt::format("{}-{}", comm(event, task), tid_of(task))).id;
   return {id, id == 0 ? std::string_view("[other]") : std::string_view()};
 }
 
@@ -206,8 +206,7 @@ SpanClass PerfettoExporter::selects() const {
 std::uint64_t PerfettoExporter::vm_track(ThreadId process) {
   const auto [place, is_new] = vms_.try_emplace(process, 0);
   if (is_new) {
-    const std::string name =
-        process == ThreadId{} ? "VM" : fmt::format("VM {}", perfetto::number(process));
+    const std::string name = process == ThreadId{} ? "VM" : fmt::format("VM {}", tid_of(process));
     place->second = writer_.add_track(0, name, -5, true);
   }
   return place->second;
@@ -225,8 +224,8 @@ PerfettoExporter::Vcpu& PerfettoExporter::vcpu(ThreadId thread, std::int32_t num
                                ? "vCPU of tid " + tid_text(thread)
                                : fmt::format("vCPU {} (tid {})", number_of, tid_text(thread));
   vcpu->track = writer_.add_track(vm, name, number_of, true);
-  vcpu->name = writer_.name(
-      process == ThreadId{} ? name : fmt::format("VM {} {}", perfetto::number(process), name));
+  vcpu->name =
+      writer_.name(process == ThreadId{} ? name : fmt::format("VM {} {}", tid_of(process), name));
   vcpu->name.text = "vCPU";  // used if there were too many names to number
   return *vcpu;
 }
@@ -530,9 +529,9 @@ void PerfettoExporter::write_wakeup(const Span& span, const Pipeline& pipeline) 
     if (of_vm == 0) of_vm = writer_.add_track(vm_track(process), "wake-ups", 90);
     track = of_vm;
   }
-  const std::string who =
-      waker == ThreadId{} ? "interrupt"
-                          : fmt::format("{}-{}", texts_.host_comm(waker), perfetto::number(waker));
+  const std::string who = waker == ThreadId{}
+                              ? "interrupt"
+                              : fmt::format("{}-{}", texts_.host_comm(waker), tid_of(waker));
   const std::string whom =
       span.vcpu == kNoVcpu ? "tid " + tid_text(woken) : fmt::format("vCPU {}", span.vcpu);
   const perfetto::Text name = writer_.name(fmt::format("{} wakes {}", who, whom));
@@ -595,8 +594,8 @@ void PerfettoExporter::on_switch(const Event& event, const ThreadChange& leaves,
   texts_.note_comm(event, next, runs.name);
   writer_.add_switch(
       static_cast<std::uint32_t>(event.machine), event.cpu,
-      {own_time(event), perfetto::number(prev), perfetto::number(next),
-       leaves.sleeps() ? kAsleep : kPreempted, texts_.comm(event, prev), texts_.comm(event, next)});
+      {own_time(event), tid_of(prev), tid_of(next), leaves.sleeps() ? kAsleep : kPreempted,
+       texts_.comm(event, prev), texts_.comm(event, next)});
   if (is_guest(event.machine)) {
     const bool is_known = event.thread != ThreadId{};
     const auto guest_cpu = static_cast<std::int32_t>(event.cpu);
@@ -616,12 +615,12 @@ void PerfettoExporter::event(const Event& event, const Pipeline& pipeline) {
     on_switch(event, changes.front(), changes.back(), pipeline);
   } else if (kind == ThreadChange::Kind::kWoken) {
     const ThreadId woken = changes.front().thread;
-    writer_.add_waking(machine, event.cpu, own_time(event), perfetto::number(event.thread),
-                       perfetto::number(woken), texts_.comm(event, woken));
+    writer_.add_waking(machine, event.cpu, own_time(event), tid_of(event.thread), tid_of(woken),
+                       texts_.comm(event, woken));
   } else if (events_ && !std::holds_alternative<Lost>(event.payload) &&
              !std::holds_alternative<GuestCall>(event.payload)) {
     const Source& source = context_.timeline.source_of(event);
-    writer_.add_generic(machine, event.cpu, own_time(event), perfetto::number(event.thread),
+    writer_.add_generic(machine, event.cpu, own_time(event), tid_of(event.thread),
                         source.event_name(event), source.event_text(event));
   }
 }
@@ -648,8 +647,7 @@ void PerfettoExporter::add_thread_names(const Naming& names) {
   for (const auto& [thread, vcpu] : vcpus_.entries()) {
     const ThreadId process = names.processes.of(thread, thread);
     if (process == ThreadId{0}) continue;
-    threads.push_back(
-        {perfetto::number(thread), perfetto::number(process), texts_.host_comm(thread)});
+    threads.push_back({tid_of(thread), tid_of(process), texts_.host_comm(thread)});
   }
   if (!threads.empty()) writer_.add_threads(threads);
 }

@@ -36,10 +36,6 @@
 namespace trapline::perfetto {
 
 // Numbers for the texts of slices. Each text is looked up once, by the pipeline's id for it.
-
-// Returns the thread's id as a number.
-[[nodiscard]] inline std::int32_t number(ThreadId thread) { return tid_of(thread); }
-
 // Views in returned values are valid until the next call of the same function.
 class Texts {
  public:

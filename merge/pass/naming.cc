@@ -152,12 +152,6 @@ bool VcpuNames::fits(ThreadId thread, const VcpuFilter& filter) const {
   return filter.empty() || (entry != nullptr && filter.holds(entry->vm, entry->vcpu));
 }
 
-const Vm* VcpuNames::vm_of(const std::string& id) const {
-  const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const auto& entry) { return entry.second.vm.id() == id; });
-  return found == entries_.end() ? nullptr : &found->second.vm;
-}
-
 namespace {
 
 // Positions of the fields in a packed culprit. Every NameId (Names::kMost) fits into 16 bits.

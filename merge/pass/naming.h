@@ -70,8 +70,6 @@ class VcpuNames {
   [[nodiscard]] std::string vcpu(ThreadId thread, bool with_vm) const;
   // Returns the number of the thread's vCPU; kNoVcpu if it is not known.
   [[nodiscard]] std::int32_t number(ThreadId thread) const;
-  // Returns the VM with that id; nullptr if there is none.
-  [[nodiscard]] const Vm* vm_of(const std::string& id) const;
   // Returns whether the filter selects the thread; false for a thread that is not a vCPU.
   [[nodiscard]] bool fits(ThreadId thread, const VcpuFilter& filter) const;
   [[nodiscard]] bool several_vms() const { return several_vms_; }

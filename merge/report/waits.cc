@@ -68,7 +68,8 @@ WaitRows CulpritSums::rows(const Naming& names) const {
     if (culprit.is_thread()) {
       row.tid = tid_of(culprit.thread);
       row.vm = names.vm(culprit.thread);
-      if (const Vm* vm = names.vcpus.vm_of(row.vm)) row.vm_name = vm->given;
+      const auto vm = std::ranges::find(names.vms, row.vm, &Vm::id);
+      if (vm != names.vms.end()) row.vm_name = vm->given;
       const ThreadId process = names.processes.of(unnamed(culprit.thread), ThreadId{});
       if (process != ThreadId{}) row.process = tid_of(process);
     }

@@ -39,22 +39,24 @@ export function latency(model: Model, change: Change): View {
     const count = bins.reduce((n, [, more]) => n + more, 0);
     if (row && !row.combos) return void nothing(element, `${clip(row.key, 60)}: ${counted(row.count, "exit")}, the longest ${duration(row.max_ns)}; they are not kept by their values`);
     if (count === 0) return void nothing(element, "No exits are in what is chosen: choose another row, or Clear");
-    const more = selection.count - count;
+    const more = isAll(choice) ? reasons!.rows.reduce((n, row) => n + row.count, 0) - count : 0;
     const what = choice.rows.length === 0 ? [model.hasHalts ? "All exits, with halts" : "All exits"]
       : choice.rows.flatMap((one, i) => [i ? " and " : "", name(clip(one.key, 50), one.by)]);
     entitle(element, ...what, row && !row.approximate ? `: half of ${counted(count, "exit")} took at most ${duration(row.p50_ns)}, the longest ${duration(row.max_ns)}`
-      : `: half of ${counted(count, "exit")} took about ${atMost(ranked(bins, count, 500))} or less, the longest ${longest(choice, bins)}${more > 0 ? `; ${grouped(more)} more have no recorded end` : ""}`);
+      : `: half of ${counted(count, "exit")} took about ${atMost(ranked(bins, count, 500))} or less, the longest ${longest(choice, bins)}${more > 0 ? `; the end${more === 1 ? "" : "s"} of ${grouped(more)} more ${more === 1 ? "is" : "are"} not on this page` : ""}`);
     ends.show([bins[0]![0], bins.at(-1)![0] + 1], choice.latency);
     shown = { choice, counts: new Map(bins) };
     drawBars(bins, choice, row);
     drawCells(choice, selection.heat);
   }
 
+  // The rows by reason, if these are all.
+  const reasons = model.data.sets.find((one) => one.by === "reason" && one.left_out === 0);
+  const isAll = (choice: Choice): boolean => reasons !== undefined && choice.rows.length === 0 && !choice.time && !choice.latency;
+
   // Says how long the longest exit took. Of a choice only its bin is known.
   function longest(choice: Choice, bins: [number, number][]): string {
-    const set = model.data.sets.find((one) => one.by === "reason");
-    const all = choice.rows.length === 0 && !choice.time && !choice.latency;
-    if (all && set && set.left_out === 0) return duration(Math.max(...set.rows.map((row) => row.max_ns)));
+    if (isAll(choice)) return duration(Math.max(...reasons!.rows.map((row) => row.max_ns)));
     return latencyRange(bins.at(-1)?.[0] ?? 0);
   }
 

@@ -10,6 +10,9 @@ import type { Fields, Rows } from "./types";
 
 const kStrip = 180;
 const kHeight = 18;
+// Culprits that name nobody; those that don't say who kept a vCPU waiting.
+const kNobody = /^(idle$|unknown)/;
+const kNoSubject = /^(idle$|idle \(why|unknown|not allowed)/;
 type Time = [bin: number, ns: number][];
 const kParts = [["preempted", "Preempted: what ran instead, or the CPU quota that stopped it", "waits for a CPU"],
   ["blocked", "Blocked: what it waited for", "blocked time"]] as const;
@@ -32,8 +35,7 @@ export function waits(model: Model): View {
     const parts = kParts.map(([part, head, all]) => {
       const rows = culpritsOf(waits[part], time);
       const sum: number = time ? rows.reduce((n, { ns }) => n + ns, 0) : (waits[part].total_ns ?? 0);
-      // "idle" and "unknown" name nobody.
-      const known = rows.find(({ culprit }) => !/^(idle$|unknown)/.test(culprit));
+      const known = rows.find(({ culprit }) => !kNobody.test(culprit));
       return { part, head, all, rows, sum, known, first: known ?? rows[0] };
     });
     const most = parts.find(({ known }) => known) ?? parts.find(({ first }) => first);
@@ -44,11 +46,12 @@ export function waits(model: Model): View {
     const kept = /vCPU/.test(culprit) ? "other vCPUs" : theVcpus(model.data);
     // Names both culprits if their times differ by less than a tenth.
     const other = most.rows[most.rows.indexOf(most.first) + 1];
-    if (other && other.ns > 0.9 * ns && !/^(idle$|unknown)/.test(other.culprit))
+    const ofAll = `${percent(ns / Math.max(1, most.sum))} of all ${most.all}${when}`;
+    if (kNoSubject.test(culprit)) entitle(element, `${kept[0]!.toUpperCase()}${kept.slice(1)} waited for ${duration(ns)}, ${ofAll}: `, name(clip(culprit, 60)));
+    else if (other && other.ns > 0.9 * ns && !kNoSubject.test(other.culprit))
       entitle(element, name(clip(culprit, 60)), " and ", name(clip(other.culprit, 60)), ` kept ${kept} waiting for ${duration(ns)} and ${duration(other.ns)}, ` +
         `${percent((ns + other.ns) / Math.max(1, most.sum))} of all ${most.all}${when}`);
-    else entitle(element, name(clip(culprit, 60)), ` kept ${kept} waiting for ${duration(ns)}, ` +
-      `${percent(ns / Math.max(1, most.sum))} of all ${most.all}${when}`);
+    else entitle(element, name(clip(culprit, 60)), ` kept ${kept} waiting for ${duration(ns)}, ${ofAll}`);
     replace(tables, ...parts.map(({ part, head, rows, sum }) => rows.length > 0 && table(part, head, rows, sum, choice)));
   }
 

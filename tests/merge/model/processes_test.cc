@@ -34,15 +34,16 @@ TEST(ProcessesTest, AListThatMayMeanALaterThreadTellsNothingOfTheFirst) {
   EXPECT_FALSE(processes.is_of_several(kFirst));
 }
 
-// A process that makes a VM may have an id that another one had: the list's and the VM's name hold.
-TEST(ProcessesTest, ProcessesAreKnownByTheKernelsId) {
+// A list, which has ids alone, does not contradict the events if the process's id was another one's.
+TEST(ProcessesTest, AListMayMeanALaterProcess) {
   const ThreadId process = thread_of(10, 1), vcpu{20};
   Processes processes;
   processes.set(vcpu, ThreadId{10});
+  processes.set_name(ThreadId{10}, "web01");
   processes.on(make(1, 0, process, {}), NewThread{vcpu, true});
   EXPECT_FALSE(processes.is_of_several(vcpu));
-  EXPECT_EQ(processes.of(vcpu, {}), ThreadId{10});
-  EXPECT_EQ(processes.of(process, {}), ThreadId{10});
+  EXPECT_EQ(processes.of(vcpu, {}), process);
+  EXPECT_EQ(find_vms({{vcpu, 0}}, processes)[0].text(), "web01 (10)");
 }
 
 TEST(ProcessesTest, AVcpuThatWasMadeAgainWithItsIdIsTheSameVms) {

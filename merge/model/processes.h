@@ -69,8 +69,8 @@ class Processes {
     known->second = process;
     ++changes_;
   }
-  // Takes task_newtask. A process is its first thread, so that processes which had one id, one after
-  // the other, are told apart as threads are.
+  // Takes task_newtask. A process is its first thread, so that processes which had one id, one
+  // after the other, are told apart as threads are.
   void on(const Event& event, const NewThread& made) {
     const ThreadId maker = of(event.thread, event.thread);
     const ThreadId process = made.same_process ? maker : made.child;

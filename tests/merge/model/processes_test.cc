@@ -34,7 +34,7 @@ TEST(ProcessesTest, AListThatMayMeanALaterThreadTellsNothingOfTheFirst) {
   EXPECT_FALSE(processes.is_of_several(kFirst));
 }
 
-// A list, which has ids alone, does not contradict the events if the process's id was another one's.
+// A list, which has ids alone, does not contradict events of a process with another one's id.
 TEST(ProcessesTest, AListMayMeanALaterProcess) {
   const ThreadId process = thread_of(10, 1), vcpu{20};
   Processes processes;

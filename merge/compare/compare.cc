@@ -168,23 +168,41 @@ bool is_known_by_id(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
 }
 
+// Returns part `n` of a row's key.
+std::string_view part_of(std::string_view key, std::size_t n) {
+  constexpr std::string_view kBetween = " / ";
+  for (; n != 0; --n) {
+    const std::size_t end = key.find(kBetween);
+    key.remove_prefix(end == key.npos ? key.size() : end + kBetween.size());
+  }
+  return key.substr(0, key.find(kBetween));
+}
+
 // Returns whether the same row may have another name in other runs. Any row may if its VM or vCPU
 // is named by an id, which changes from run to run. A row that only one side has may also if its
-// culprit has a number in its name, or if it is of a VM or vCPU: a pod's VM has a new name in each
-// run, and a vCPU's row names the VM only in a run with several VMs.
-bool may_be_renamed(const ComparedRow& row, const CompareOptions& options) {
+// culprit has a number in its name, if it is of a vCPU, as such a row names the VM only in a run
+// with several VMs, or if only that side has its VM: a pod's VM has a new name in each run.
+bool may_be_renamed(const ComparedRow& row, const std::vector<ComparedRow>& rows,
+                    const CompareOptions& options) {
   const bool one_sided = row.before_count == 0 || row.after_count == 0;
   const auto may_be_other = [&](std::string_view culprit) {
     return one_sided && culprit.find_first_of("0123456789") != culprit.npos;
   };
   if (options.rows == CompareRows::kWaits) return may_be_other(row.key);
   if (options.rows != CompareRows::kExits) return false;
-  std::string_view rest = row.key;
-  for (const Dimension dimension : options.dimensions) {
-    const std::string_view part = rest.substr(0, rest.find(" / "));
-    rest.remove_prefix(std::min(rest.size(), part.size() + 3));
-    const bool names_vm = dimension == Dimension::kVm || dimension == Dimension::kVcpu;
-    if (names_vm && (one_sided || is_known_by_id(part))) return true;
+  for (std::size_t i = 0; i < options.dimensions.size(); ++i) {
+    const std::string_view part = part_of(row.key, i);
+    const auto has_vm = [&](std::uint64_t ComparedRow::*count) {
+      return std::ranges::any_of(rows, [&](const ComparedRow& other) {
+        return other.*count != 0 && part_of(other.key, i) == part;
+      });
+    };
+    const Dimension dimension = options.dimensions[i];
+    const bool is_vm = dimension == Dimension::kVm, is_vcpu = dimension == Dimension::kVcpu;
+    if ((is_vm || is_vcpu) && is_known_by_id(part)) return true;
+    if (is_vcpu && one_sided) return true;
+    if (is_vm && (!has_vm(&ComparedRow::before_count) || !has_vm(&ComparedRow::after_count)))
+      return true;
     if ((dimension == Dimension::kPreemptedBy || dimension == Dimension::kBlockedOn) &&
         may_be_other(part))
       return true;
@@ -196,7 +214,9 @@ void test(Comparison& comparison, const CompareOptions& options) {
   std::vector<MetricChange*> metrics;
   std::vector<RunFigures> figures;
   for (ComparedRow& row : comparison.rows) {
-    if (row.before_count + row.after_count < kFewestExits || may_be_renamed(row, options)) continue;
+    if (row.before_count + row.after_count < kFewestExits ||
+        may_be_renamed(row, comparison.rows, options))
+      continue;
     for (MetricChange& metric : row.metrics) {
       if (!metric.runs || metric.runs->before.empty()) continue;
       metrics.push_back(&metric);

@@ -564,6 +564,8 @@ class HostCpuTable : public TableSink {
     table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
     table.add({"ns", "time", Unit::kDuration}, &Row::ns);
     table.add({"cpus"}, &Row::cpus);
+    table.add({.key = "at_least", .csv = false}, &Row::at_least);
+    table.add({.key = "unsure_ns", .csv = false}, &Row::unsure_ns);
     table.add({.title = "CPUs"}, [](const Row& row) { return cpus_text(row.cpus); });
     table.add({"idle_wakes"}, &Row::idle_wakes);
     table.add({"idle_ns"}, &Row::idle_ns);

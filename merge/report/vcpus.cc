@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <memory>
-#include <set>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
@@ -84,9 +82,9 @@ void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const St
 
 std::optional<std::uint64_t> exits_per_second(const VcpuRow& row, const ReportData& report) {
   // Time in which the state is not seen counts too: any further exit would have been recorded,
-  // unless events were lost.
+  // unless events were lost or left out.
   std::uint64_t seen = row.totals.time_ns();
-  if (report.counters.gaps != 0) {
+  if (report.counters.gaps != 0 || report.counters.left_out_pieces != 0) {
     // Of each vCPU, the last exit may be open.
     if (report.model.from_userspace_exit || report.lacks_switches ||
         report.counters.exits.exit_without_entry > report.threads)
@@ -212,11 +210,19 @@ std::vector<VcpuRow> shown_vcpus(const ReportData& report) {
 // Names the last row, which has the sums over all vCPUs, and gives it the sum of their rates.
 void name_sum(Table& table, const ReportData& report) {
   const std::size_t last = table.rows - 1;
-  std::set<std::tuple<std::string_view, std::int32_t, ThreadId>> vcpus;
-  for (const VcpuRow& row : report.vcpus)  // a vCPU that was made again has several rows
-    vcpus.emplace(row.vm, row.vcpu, row.vcpu == kNoVcpu ? row.thread : ThreadId{});
-  table.name = [all = fmt::format("all {} vCPU{}", vcpus.size(), vcpus.size() == 1 ? "" : "s"),
-                name = table.name, last](std::size_t row) { return row == last ? all : name(row); };
+  // A vCPU that was made again has several rows, one after the other in time.
+  std::size_t vcpus = 0;
+  const VcpuRow* before = nullptr;
+  for (const VcpuRow& row : report.vcpus) {
+    const bool is_again =
+        before != nullptr && row.vcpu != kNoVcpu && row.vcpu == before->vcpu &&
+        row.vm == before->vm &&
+        (before->totals.end <= row.totals.begin || row.totals.end <= before->totals.begin);
+    if (!is_again) ++vcpus;
+    before = &row;
+  }
+  table.name = [all = fmt::format("all {} vCPU{}", vcpus, vcpus == 1 ? "" : "s"), name = table.name,
+                last](std::size_t row) { return row == last ? all : name(row); };
   const CellValue rates = to_value(exits_per_second_together(report));
   for (Table::Described& column : table.columns) {
     if (column.drop_order != kRate) continue;

@@ -50,14 +50,12 @@ export function latency(model: Model, change: Change): View {
     drawCells(choice, selection.heat);
   }
 
-  // The rows by reason, if these are all.
-  const reasons = model.data.sets.find((one) => one.by === "reason" && one.left_out === 0);
+  const reasons = model.data.sets.find((one) => one.by === "reason" && one.left_out === 0); // if these are all
   const isAll = (choice: Choice): boolean => reasons !== undefined && choice.rows.length === 0 && !choice.time && !choice.latency;
 
   // Says how long the longest exit took. Of a choice only its bin is known.
   function longest(choice: Choice, bins: [number, number][]): string {
-    if (isAll(choice)) return duration(Math.max(...reasons!.rows.map((row) => row.max_ns)));
-    return latencyRange(bins.at(-1)?.[0] ?? 0);
+    return isAll(choice) ? duration(Math.max(...reasons!.rows.map((row) => row.max_ns))) : latencyRange(bins.at(-1)?.[0] ?? 0);
   }
 
   function drawBars(bins: [number, number][], choice: Choice, row?: Group): void {

@@ -48,9 +48,7 @@ function stepsOf(exit: WorstExit, near: Neighbourhood): Step[] {
     .sort((a, b) => a[1] - b[1]);
   const steps: Step[] = [];
   let at = exit.start;
-  const missing = (to: number): void => {
-    if (to > at) steps.push({ kind: "lost", what: "not on this page", who: "", ns: to - at });
-  };
+  const missing = (to: number): unknown => to > at && steps.push({ kind: "lost", what: "not on this page", who: "", ns: to - at });
   for (const [, from, to, of] of parts) {
     const [begin, until] = [Math.max(at, from), Math.min(end, to)];
     if (until <= begin) continue;

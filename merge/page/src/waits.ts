@@ -10,9 +10,8 @@ import type { Fields, Rows } from "./types";
 
 const kStrip = 180;
 const kHeight = 18;
-// Culprits that name nobody; those that don't say who kept a vCPU waiting.
-const kNobody = /^(idle$|unknown)/;
-const kNoSubject = /^(idle$|idle \(why|unknown|not allowed)/;
+// Culprits that name nobody, and those that kept no vCPU waiting.
+const [kNobody, kNoSubject] = [/^(idle$|unknown)/, /^(idle$|idle \(why|unknown|not allowed)/];
 type Time = [bin: number, ns: number][];
 const kParts = [["preempted", "Preempted: what ran instead, or the CPU quota that stopped it", "waits for a CPU"],
   ["blocked", "Blocked: what it waited for", "blocked time"]] as const;
@@ -49,8 +48,7 @@ export function waits(model: Model): View {
     const ofAll = `${percent(ns / Math.max(1, most.sum))} of all ${most.all}${when}`;
     if (kNoSubject.test(culprit)) entitle(element, `${kept[0]!.toUpperCase()}${kept.slice(1)} waited for ${duration(ns)}, ${ofAll}: `, name(clip(culprit, 60)));
     else if (other && other.ns > 0.9 * ns && !kNoSubject.test(other.culprit))
-      entitle(element, name(clip(culprit, 60)), " and ", name(clip(other.culprit, 60)), ` kept ${kept} waiting for ${duration(ns)} and ${duration(other.ns)}, ` +
-        `${percent((ns + other.ns) / Math.max(1, most.sum))} of all ${most.all}${when}`);
+      entitle(element, name(clip(culprit, 60)), " and ", name(clip(other.culprit, 60)), ` kept ${kept} waiting for ${duration(ns)} and ${duration(other.ns)}, ${percent((ns + other.ns) / Math.max(1, most.sum))} of all ${most.all}${when}`);
     else entitle(element, name(clip(culprit, 60)), ` kept ${kept} waiting for ${duration(ns)}, ${ofAll}`);
     replace(tables, ...parts.map(({ part, head, rows, sum }) => rows.length > 0 && table(part, head, rows, sum, choice)));
   }

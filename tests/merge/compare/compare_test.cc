@@ -143,6 +143,17 @@ TEST(CompareTest, AVmThatOneSideHasProvesNothing) {
   EXPECT_TRUE(row_of(comparison, "msr").of(Metric::kRate).test.tested);
 }
 
+TEST(CompareTest, AReasonThatIsNewInAVmOfBothSidesIsTested) {
+  std::vector<Recorded> before = runs(5, 100, 10'000), after = runs(5, 101, 10'000);
+  for (auto* side : {&before, &after})
+    for (Recorded& one : *side)
+      one.rows = {{"web01 / io", one.rows["io"]}, {"web01 / msr", one.rows["msr"]}};
+  for (Recorded& one : before) one.rows.erase("web01 / msr");
+  CompareOptions by_vm;
+  by_vm.dimensions = {Dimension::kVm, Dimension::kReason};
+  EXPECT_TRUE(row_of(compare(before, after, by_vm), "web01 / msr").of(Metric::kRate).test.tested);
+}
+
 TEST(CompareTest, ARowThatOneRunHasByChanceIsNotNew) {
   std::vector<Recorded> before = runs(5, 100, 10'000), after = runs(5, 101, 10'000);
   for (int i = 0; i < 500; ++i) after[2].rows["pause"].total.add(1'000'000);

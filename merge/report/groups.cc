@@ -240,7 +240,7 @@ std::string largest_text(const ReportData& report) {
   return text;
 }
 
-// Returns which part has most of "other" in the costliest rows: "EPT_MISCONFIG 82.1% blocked".
+// Returns which part has most of "other" in the costliest rows: "EPT_MISCONFIG blocked 82.1%".
 std::string other_text(const ReportData& report) {
   constexpr std::size_t kMost = 3;
   constexpr auto kFirst = static_cast<std::ptrdiff_t>(Part::kPreempted);
@@ -249,22 +249,27 @@ std::string other_text(const ReportData& report) {
     const auto most = std::max_element(row.parts.begin() + kFirst, row.parts.end());
     if (row.halts || *most < row.total.total() / 10 || rows.size() == kMost) continue;
     rows.push_back(fmt::format("{} {} {}", shown_key(row.key, report.by),
-                               percent_text(*most, row.total.total()),
-                               kPartNames[static_cast<std::size_t>(most - row.parts.begin())]));
+                               kPartNames[static_cast<std::size_t>(most - row.parts.begin())],
+                               percent_text(*most, row.total.total())));
   }
   return fmt::format("{}", fmt::join(rows, "; "));
 }
 
-// Returns what an exit of the costliest rows took without waits for a CPU: "io 280 µs".
+// Returns what an exit took without waits for a CPU, of the rows with most of them: "io 280 µs".
 std::string without_waits_text(const ReportData& report) {
   constexpr std::size_t kMost = 3;
+  const auto waits_of = [](const GroupRow* row) {
+    return row->parts[static_cast<std::size_t>(Part::kPreempted)];
+  };
+  std::vector<const GroupRow*> order;
+  for (const GroupRow& row : report.rows)
+    if (!row.halts && waits_of(&row) != 0) order.push_back(&row);
+  std::ranges::stable_sort(order, std::ranges::greater(), waits_of);
   std::vector<std::string> rows;
-  for (const GroupRow& row : report.rows) {
-    const std::uint64_t waits = row.parts[static_cast<std::size_t>(Part::kPreempted)];
-    if (row.halts || waits < row.total.total() / 10 || waits == 0 || rows.size() == kMost) continue;
-    rows.push_back(
-        fmt::format("{} {}", shown_key(row.key, report.by),
-                    duration_text((row.total.total() - waits) / row.total.count(), report.cycles)));
+  for (const GroupRow* row : std::span(order).first(std::min(order.size(), kMost))) {
+    rows.push_back(fmt::format(
+        "{} {}", shown_key(row->key, report.by),
+        duration_text((row->total.total() - waits_of(row)) / row->total.count(), report.cycles)));
   }
   return fmt::format("{}", fmt::join(rows, "; "));
 }
@@ -295,12 +300,13 @@ std::string legend_text(const ReportData& report) {
   const bool no_waits = leaves_out_waits(report);
   if (no_waits || report.halted_ns() != 0)
     text.push_back(fmt::format(
-        "share: the exits' part of the busy time, blocked time included; total, mean and so on "
-        "contain {}halted time{}, share does not{}",
-        no_waits ? "waits for a CPU and " : "",
-        no_waits && !report.model.wakeups && report.overhead->blocked_ns != 0
-            ? " (but those after a sleep)"
-            : "",
+        "share: the exits' part of the busy time, blocked time included, {}halted time left out; "
+        "total, mean and so on contain {} too{}",
+        !no_waits ? ""
+        : !report.model.wakeups && report.overhead->blocked_ns != 0
+            ? "waits for a CPU (except after a sleep) and "
+            : "waits for a CPU and ",
+        no_waits ? "both" : "it",
         report.overhead && std::ranges::any_of(report.rows, &GroupRow::halts)
             ? fmt::format(" (exits and halts together: {})",
                           percent_text(report.overhead->exit_ns, report.overhead->busy_ns()))
@@ -314,8 +320,7 @@ std::string legend_text(const ReportData& report) {
       text.push_back(titles[part] == kKernelOrUser
                          ? std::string(kKernelOrUser) + ": not told apart"
                          : fmt::format("{}: {}", titles[part], kMeanings[part]));
-  if (std::ranges::any_of(report.rows,
-                          [](auto& row) { return row.largest.starts_with("page-fault"); }))
+  if (largest_text(report).find(" page-fault ") != std::string::npos)
     text.emplace_back("page-fault ADDRESS: memory, or a device that KVM itself serves");
   if (report.by.starts_with(name_of(Dimension::kReason))) explain_reasons(report, text);
   return fmt::format("{}", fmt::join(text, "; "));
@@ -348,10 +353,11 @@ Table in_text(const ReportData& report) {
       table.after.push_back({.text = std::move(legend), .shown = Shown::kLegend});
   if (std::string means = without_waits_text(report); !means.empty())
     table.after.push_back({.text = std::move(means),
-                           .label = "mean without waits for a CPU:",
+                           .label = "mean without waits for a CPU, where these were longest:",
                            .shown = Shown::kLegend});
-  table.after.push_back(
-      {.text = other_text(report), .label = "most of other:", .dropped = std::string(kSumOfParts)});
+  table.after.push_back({.text = other_text(report),
+                         .label = "other is mostly:",
+                         .dropped = std::string(kSumOfParts)});
   table.after.push_back({.text = largest_text(report), .dropped = "largest_ns"});
   table.name = [name = table.name, by = report.by](std::size_t row) {
     return shown_key(name(row), by);

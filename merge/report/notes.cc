@@ -102,8 +102,8 @@ constexpr std::string_view kCyclesNote =
     "times are cycles of the TSC: the recording does not tell its frequency; give --tsc-khz";
 
 constexpr std::string_view kUserEnds =
-    "user is too large and kernel too small: user contains {}, up to {}, because {} was "
-    "not recorded; trapline record records it";
+    "user is too large, and kernel too small, by {}, up to {}: {} was not recorded; trapline "
+    "record records it";
 
 // Returns notes on how the model divides times.
 std::vector<std::string> notes_of(const ExitModel& model) {

@@ -72,7 +72,7 @@ function named(steps: Step[]): Step[] {
     else together.push([step]);
   }
   return together.map((of): Step => of.length === 1 ? of[0]!
-    : { kind: "other", what: `${of.length} steps: ${added(of, true).join(", ")}; together`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of });
+    : { kind: "other", what: `${of.length} steps: ${added(of, true).join(" + ")} =`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of });
 }
 
 // Returns the sums of steps of one kind, the largest first; for a few steps also by what each waited for.
@@ -87,7 +87,7 @@ function added(steps: Step[], by_who: boolean): string[] {
 
 // `inside`: the element whose width the picture has.
 export function stepsPicture(exit: WorstExit, near: Neighbourhood | undefined, inside: HTMLElement): HTMLElement {
-  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, to scale. The numbers are in order of time; steps that share one are added up by kind`);
+  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, to scale, in order of time. Short neighbours have one number, with the sum of each kind, the largest first`);
   if (!near) {
     return h("figure", { class: "steps" }, caption, dim("The order of its parts is not on this page; choose it for the command that prints them."));
   }

@@ -102,7 +102,7 @@ function requests({ tables, counters }: Recording): HTMLElement {
   const rows = (tables.requests?.rows ?? []).filter((row) => row.count > 0);
   const paths = tables.request_paths?.rows ?? [];
   const first = most(rows, "count");
-  if (!first) return nothing(section("requests", []), "No requests were recorded", "trapline record --sched --domain NAME --qemu-events 'memory_region_ops_*,virtio_blk_*,virtio_*notify*'");
+  if (!first) return nothing(section("requests", []), "No requests were recorded", "trapline record --domain NAME --qemu-events 'virtio_blk_*,virtio_*notify*'");
   const lines = rows.flatMap((row) => {
     const path = paths.find((one) => one.key === row.key);
     const group = (): string => row.key;

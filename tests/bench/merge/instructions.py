@@ -22,7 +22,8 @@ sys.path.insert(0, str(HERE.parent))
 from figures import figure  # pylint: disable=wrong-import-position
 
 DATA = HERE.parents[1] / "data"
-MOST = {"report": 1, "report --host-cpu": 1.15, "report --faults": 1.3}  # x report
+# x report. What they add to it an event is what it was at 1.15 and 1.3, before report took a sixth less.
+MOST = {"report": 1, "report --host-cpu": 1.19, "report --faults": 1.36}
 MIX, EXITS = DATA / "svm-linux-2vcpu.dat", DATA / "box" / "demo-v6.dat"
 
 

@@ -82,6 +82,8 @@ def interrupts(events):
     from the first recorded end on."""
     told, open_at, found = set(), {}, collections.defaultdict(list)
     for event in events:
+        if event.name == "sched_switch":  # it cannot lie in an interrupt, whose end was not recorded then
+            open_at = {(cpu, kind): at for (cpu, kind), at in open_at.items() if cpu != event.cpu}
         what, _, edge = event.name.rpartition("_")
         kind = KIND_OF.get(what)
         if kind is None or edge not in ("entry", "exit"):

@@ -41,7 +41,7 @@ def main():
             if not found or int(found[1].replace(",", "")) != expected:
                 bad = f"{expected} lines of QEMU: {told}{error}"
             exits = len(re.findall(r"\d:kvm_run_exit ", text))
-            if exits and not re.search(rf"^{exits} exits in ", run.stdout.decode(), re.MULTILINE):
+            if exits and not re.search(rf"^{exits} exits? in ", run.stdout.decode(), re.MULTILINE):
                 bad = f"{exits} exits to QEMU: {run.stdout.decode()}{error}"
             elif not exits and "--by qemu-event" not in error:
                 bad = error
@@ -50,7 +50,7 @@ def main():
             if run.returncode not in (0, 3) or not run.stdout:
                 bad = error
             else:
-                found = re.search(r"^([\d,]+) exits in ", run.stdout.decode(), re.MULTILINE)
+                found = re.search(r"^([\d,]+) exits? in ", run.stdout.decode(), re.MULTILINE)
                 bad = "" if found and int(found[1].replace(",", "")) == expected else \
                     f"{found and found[1]} exits, a search finds {expected}"
                 if not bad and name in TIMELESS and b"no line has a time" not in run.stdout + run.stderr:

@@ -68,7 +68,7 @@ END
 }
 
 exits_of() {  # exits_of SESSION
-  "$trapline" report "$1" --by reason --top 1 | sed -n 's/^\([0-9,]*\) exits in .*/\1/p' | tr -d ,
+  "$trapline" report "$1" --by reason --top 1 | sed -n 's/^\([0-9,]*\) exits\{0,1\} in .*/\1/p' | tr -d ,
 }
 
 for_box() {  # for_box LIST

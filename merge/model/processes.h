@@ -205,8 +205,8 @@ struct Vm {
   bool known = true;       // false: `process` is the thread itself; its VM may have other threads
   std::string given = {};  // name given by the owner; empty: none
   bool by_name = false;    // text() is the name without the id: runs are compared by name
-  // Of the processes that had this one's id before or after it, those that made threads, and may be
-  // VMs: the number of earlier ones, and whether there is none at all.
+  // `earlier`: how many processes had this one's id before it and made threads, so that they may
+  // be VMs. `is_alone`: no such process had the id before or after it.
   std::uint32_t earlier = 0;
   bool is_alone = true;
   // Formats "1234", "1234 #2" for the second VM whose process had this id, "~1234" for an inferred

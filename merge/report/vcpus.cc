@@ -85,7 +85,7 @@ std::optional<std::uint64_t> exits_per_second(const VcpuRow& row, const ReportDa
   // unless events were lost or left out.
   std::uint64_t seen = row.totals.time_ns();
   if (report.counters.gaps != 0 || report.counters.left_out_pieces != 0) {
-    // Of each vCPU, the last exit may be open.
+    // The last exit of each vCPU may be open.
     if (report.model.from_userspace_exit || report.lacks_switches ||
         report.counters.exits.exit_without_entry > report.threads)
       return std::nullopt;

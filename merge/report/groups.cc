@@ -288,8 +288,8 @@ void explain_reasons(const ReportData& report, std::vector<std::string>& text) {
   text.emplace_back("other reasons: trapline help exits");
 }
 
-// Explains the titles of the columns that the table has.
-std::string legend_text(const ReportData& report) {
+// Explains the titles of the columns that the table has. `largest`: what largest_text() returns.
+std::string legend_text(const ReportData& report, const std::string& largest) {
   constexpr std::uint32_t kP99PerMille = 990;
   constexpr std::array<std::string_view, kParts> kMeanings = {
       "the host's, with KVM", "QEMU, its system calls too", "waits for a CPU",
@@ -320,7 +320,7 @@ std::string legend_text(const ReportData& report) {
       text.push_back(titles[part] == kKernelOrUser
                          ? std::string(kKernelOrUser) + ": not told apart"
                          : fmt::format("{}: {}", titles[part], kMeanings[part]));
-  if (largest_text(report).find(" page-fault ") != std::string::npos)
+  if (largest.find(" page-fault ") != std::string::npos)
     text.emplace_back("page-fault ADDRESS: memory, or a device that KVM itself serves");
   if (report.by.starts_with(name_of(Dimension::kReason))) explain_reasons(report, text);
   return fmt::format("{}", fmt::join(text, "; "));
@@ -348,8 +348,9 @@ Table in_text(const ReportData& report) {
       group_columns(std::make_shared<const std::vector<GroupRow>>(std::move(rows)), report);
   if (report.rows_of != RowsOf::kExits) table.left_out = report.rows_left_out;
   table.titles = {report.by};
+  std::string largest = largest_text(report);
   if (report.rows_of == RowsOf::kExits)
-    if (std::string legend = legend_text(report); !legend.empty())
+    if (std::string legend = legend_text(report, largest); !legend.empty())
       table.after.push_back({.text = std::move(legend), .shown = Shown::kLegend});
   if (std::string means = without_waits_text(report); !means.empty())
     table.after.push_back({.text = std::move(means),
@@ -358,7 +359,7 @@ Table in_text(const ReportData& report) {
   table.after.push_back({.text = other_text(report),
                          .label = "other is mostly:",
                          .dropped = std::string(kSumOfParts)});
-  table.after.push_back({.text = largest_text(report), .dropped = "largest_ns"});
+  table.after.push_back({.text = std::move(largest), .dropped = "largest_ns"});
   table.name = [name = table.name, by = report.by](std::size_t row) {
     return shown_key(name(row), by);
   };

@@ -258,7 +258,7 @@ struct PageData::Writer {
   }
 
   Facts head() const {
-    const Report printed = make_report(report, {});
+    const Report printed = make_report(report, {data.options_.recording, ""});
     std::vector<std::string> above;
     for (const Paragraph& one : printed.before)
       if (one.shown == Shown::kAlways && !one.verbatim)
@@ -267,7 +267,7 @@ struct PageData::Writer {
     for (Fact& fact : head)
       if (fact.key.starts_with("interval.")) fact.value = as_text(fact.value);
     std::vector<std::string> next;
-    for (const NextStep& step : next_steps(report, {data.options_.recording, ""}))
+    for (const NextStep& step : printed.next)
       next.insert(next.end(), {"trapline " + step.command, step.answers});
     head.push_back({"next", next});
     head.push_back({"tool", data.options_.tool});

@@ -79,7 +79,7 @@ function named(steps: Step[]): Step[] {
 function added(steps: Step[], by_who: boolean): string[] {
   const sums = new Map<string, number>();
   for (const { what, who, ns } of steps) {
-    const name = who && by_who ? `${what}: ${who}` : what;
+    const name = who && by_who ? `${what} (${who})` : what;
     sums.set(name, (sums.get(name) ?? 0) + ns);
   }
   return [...sums].sort((a, b) => b[1] - a[1]).map(([what, ns]) => `${duration(ns)} ${what}`);
@@ -87,7 +87,7 @@ function added(steps: Step[], by_who: boolean): string[] {
 
 // `inside`: the element whose width the picture has.
 export function stepsPicture(exit: WorstExit, near: Neighbourhood | undefined, inside: HTMLElement): HTMLElement {
-  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, to scale, in order of time. Short neighbours have one number, with the sum of each kind, the largest first`);
+  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, to scale, in order of time. Short neighbours share a number, and have the sum of each kind`);
   if (!near) {
     return h("figure", { class: "steps" }, caption, dim("The order of its parts is not on this page; choose it for the command that prints them."));
   }

@@ -40,7 +40,7 @@ export function exitTable(model: Model, change: Change): View {
   const under = dim();
   const more = button({ class: "noprint", click: () => change({ all: true }) });
   const element = section("table", [],
-    h("div", { class: "controls noprint" }, h("label", { for: "by" }, "Exits by"), by, h("label", { for: "find" }, "that contain"), find),
+    h("div", { class: "controls noprint" }, h("label", { for: "by" }, "Exits by"), by, h("label", { for: "find" }, "whose name contains"), find),
     table, under, more, data.next.length > 0 && h("p", { class: "dim" }, "Next: ", ...data.next.map((text, i) => (i % 2 ? ` ${text}${i + 1 < data.next.length ? "; " : ""}` : h("code", {}, text)))));
 
   // A column's title is a button that sorts by it, in the other direction when it is pressed again.

@@ -20,10 +20,11 @@ function stalls({ rows, count, total_ns, min_ns }: Rows): HTMLElement {
   if (!longest) return nothing(section("stalls", []), `No vCPU was kept from the guest for ${duration(min_ns)} or more`);
   const causes = (stall: Fields): Child[] => (stall.causes as Fields[]).slice(0, kCauses).filter((cause, i) => i === 0 || cause.ns * 20 >= stall.ns)
     .flatMap(({ cause, culprit, phase, ns }, i) => [i && "; ", cause, culprit && (cause === "preempted" ? " by " : ": "), culprit && name(clip(culprit, 60)), phase ? ` (${phase}) ` : " ", percent(ns / Math.max(1, stall.ns))]);
+  const single = rows.every(({ exits, open }) => exits === 1 && !open); // the longest exits have them all
   return section("stalls", [name(longest.name), ` made no progress for ${duration(longest.ns)}: `, clip(longest.causes[0]?.text ?? "", 100), ` (${percent((longest.causes[0]?.ns ?? 0) / Math.max(1, longest.ns))} of it)`],
     h("p", {}, longest.finding, ...longest.noticed.map(({ what, after_ns, source }: Fields) => ` A guest may notice: ${what} after ${duration(after_ns)} (${source}).`)),
-    dim(`A stall is an exit, or several with hardly any guest time in between. ${grouped(count)} of them, of ${duration(min_ns)} or longer, took ${duration(total_ns)} together; the ${rows.length} longest are here. trapline stalls prints all, and with --min shorter ones too.`),
-    rowsTable("Stalls", [["Began", "moment", "start"], ["Lasted", "time", "ns"], ["vCPU", "node", (stall) => [name(stall.name), stall.open && " (lasts at the end)"]],
+    dim(`A stall is an exit, or several with hardly any guest time in between. ${grouped(count)} of them, of ${duration(min_ns)} or longer, took ${duration(total_ns)} together${single ? "; each of the longest is one exit, which is among the longest exits above" : `; the ${rows.length} longest are here`}. trapline stalls prints all, and with --min shorter ones too.`),
+    !single && rowsTable("Stalls", [["Began", "moment", "start"], ["Lasted", "time", "ns"], ["vCPU", "node", (stall) => [name(stall.name), stall.open && " (lasts at the end)"]],
       ["Exits", "count", "exits"], ["Longest exit", "name", "exit"], ["Went to", "node", (stall) => h("td", { class: "wrap" }, ...causes(stall)), "% of the stall"]], rows));
 }
 
@@ -102,7 +103,7 @@ function requests({ tables, counters }: Recording): HTMLElement {
   const rows = (tables.requests?.rows ?? []).filter((row) => row.count > 0);
   const paths = tables.request_paths?.rows ?? [];
   const first = most(rows, "count");
-  if (!first) return nothing(section("requests", []), "No requests were recorded", "trapline record --domain NAME --qemu-events 'virtio_blk_*,virtio_*notify*'");
+  if (!first) return nothing(section("requests", []), "No requests were recorded", "trapline record --domain NAME --qemu-events 'memory_region_ops_*,virtio_blk_*,virtio_*notify*'");
   const lines = rows.flatMap((row) => {
     const path = paths.find((one) => one.key === row.key);
     const group = (): string => row.key;

@@ -59,7 +59,7 @@ export function worst(model: Model, change: Change): View {
       const exit = shown[at]![1];
       return { key: String(exit), chosen: choice.worst === exit, choose: () => change({ worst: choice.worst === exit ? null : exit }) };
     });
-    under.textContent = `The page holds the longest exits, and the longest of each row of the table of exits, without halts: for each exit that took a time or more, trapline report --slower-than TIME. Choose one to see what happened around it.${shown.some(([exit]) => exit.reason === "npf" && exit.detail === "-") ? " Where the detail of an npf is not known, its address was not recorded (kvm:kvm_page_fault)." : ""}`;
+    under.textContent = `The page holds the longest exits, and the longest of each row of the table of exits, without halts; trapline report --slower-than TIME lists every exit that took TIME or more. Choose one to see what happened around it.${shown.some(([exit]) => exit.reason === "npf" && exit.detail === "-") ? " Where the detail of an npf is not known, its address was not recorded (kvm:kvm_page_fault)." : ""}`;
     more.hidden = shown.length === fitting.length;
     more.textContent = `Show all ${fitting.length}`;
     open(choice.worst);

@@ -79,9 +79,9 @@ def sources():
 def check_links(rows):
     for path in sorted(p for product in PRODUCTS for p in (ROOT / product).rglob("CMakeLists.txt")):
         text = re.sub(r"#.*", "", path.read_text(encoding="utf-8"))
-        for call in re.findall(r"target_link_libraries\(([^)]*)\)", text):
+        for call in re.findall(r"\b(?:target_link_libraries|trapline_library)\(([^)]*)\)", text):
             target, *links = call.split()
-            if target.startswith("${") or target == "trapline_merge":
+            if "${" in target or target == "trapline_merge":
                 continue
             row = TARGETS.get(target) or "merge/" + target.removeprefix("trapline_")
             if row not in rows:

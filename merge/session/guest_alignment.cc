@@ -247,9 +247,8 @@ Result<Assumption> assumption_of(const GuestRecording& guest, const HostRecordin
 bool belongs(const GuestRecording& guest, const GuestBounds& bounds, const HostRecording& host) {
   if (bounds.made_by_the_guest()) return true;
   // Recordings on the same clock of the same host need no alignment.
-  if (guest.kinship == Kinship::kSameMachine && guest.clock == host.clock && !guest.inside)
-    return false;
-  return !bounds.threads().empty() || (guest.inside && guest.kinship != Kinship::kSameMachine);
+  if (guest.same_machine && guest.clock == host.clock && !guest.inside) return false;
+  return !bounds.threads().empty() || (guest.inside && !guest.same_machine);
 }
 
 // If sync records were only put beside a recording, the recording's own records must show that they

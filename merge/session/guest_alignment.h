@@ -47,15 +47,12 @@ struct GuestAlignment {
   }
 };
 
-// How the guest's machine is related to the host's, by their names.
-enum class Kinship : std::uint8_t { kUnknown, kSameMachine, kOtherMachine };
-
 struct GuestRecording {
   std::string clock;  // the clock of its records
   bool cycles = false;
-  bool inside = false;  // the recording was made inside the guest
-  Kinship kinship = Kinship::kUnknown;
-  bool own_syncs = false;  // the sync records are markers of this recording
+  bool inside = false;        // the recording was made inside the guest
+  bool same_machine = false;  // the recording is known to be of the host's machine
+  bool own_syncs = false;     // the sync records are markers of this recording
   std::vector<GuestSyncLine> syncs;
   // Readings that relate the recording's clock to the clocks that a guest can read.
   std::vector<clocks::SyncEntry> brackets;

@@ -334,8 +334,7 @@ Result<Input> open_input(const InputOptions& options) {
     input.notes.push_back(input.missing.back() + ": the figures lack what it holds");
   }
   const std::vector<std::string> known = input.notes;
-  Recordings recordings(options, input);
-  if (auto opened = recordings.open(*parts); !opened)
+  if (auto opened = open_recordings(options, input, *parts); !opened)
     return tl::unexpected(with_notes(std::move(opened).error(), known));
   input.capabilities.moves |= enabled.moves;
   // If kvm_userspace_exit was enabled but never came, it is known that no time is QEMU's.

@@ -149,7 +149,6 @@ GuestRecording recording_of(const Guest& guest, World& world) {
   GuestRecording made;
   made.clock = "mono";
   made.inside = true;
-  made.kinship = Kinship::kOtherMachine;
   const std::uint64_t ways = 1 + world.below(7);
   for (const auto& [bit, lines] :
        {std::pair{1, &guest.exits}, std::pair{2, &guest.readings}, std::pair{4, &guest.ptp}}) {

@@ -127,25 +127,11 @@ int run_words(int argc, char** argv) {
   app.set_version_flag("-V,-v,--version", TRAPLINE_VERSION);
   app.require_subcommand(1);
   int status = 0;
-  add_record(app, status);
-  add_report(app, status);
-  add_snapshot(app, status);
-  add_explain(app, status);
-  add_stalls(app, status);
-  add_advise(app, status);
-  add_top(app, status);
-  add_diff(app, status);
-  add_bench(app, status);
-  add_timeline(app, status);
-  add_export(app, status);
-  add_doctor(app, status);
-  add_info(app, status);
-  add_print(app, status);
-  add_events(app, status);
-  add_symbols(app, status);
-  add_sync(app, status);
-  add_help(app, status);
-  add_complete(app, status);
+  for (AddCommand* const add :
+       {add_record, add_report, add_snapshot, add_explain, add_stalls, add_advise, add_top,
+        add_diff, add_bench, add_timeline, add_export, add_doctor, add_info, add_print, add_events,
+        add_symbols, add_sync, add_help, add_complete})
+    add(app, status);
   app.add_subcommand("version", "Print the version")->group("")->callback([] {
     std::cout << TRAPLINE_VERSION << '\n';
   });

@@ -21,22 +21,9 @@ int fail_with(const Error& error);
 // Runs `trapline WORD…` and returns its exit status.
 int run_command(int argc, char** argv);
 
-void add_record(CLI::App& app, int& status);
-void add_report(CLI::App& app, int& status);
-void add_snapshot(CLI::App& app, int& status);
-void add_explain(CLI::App& app, int& status);
-void add_stalls(CLI::App& app, int& status);
-void add_advise(CLI::App& app, int& status);
-void add_top(CLI::App& app, int& status);
-void add_diff(CLI::App& app, int& status);
-void add_bench(CLI::App& app, int& status);
-void add_export(CLI::App& app, int& status);
-void add_timeline(CLI::App& app, int& status);
-void add_doctor(CLI::App& app, int& status);
-void add_info(CLI::App& app, int& status);
-void add_print(CLI::App& app, int& status);
-void add_events(CLI::App& app, int& status);
-void add_symbols(CLI::App& app, int& status);
-void add_sync(CLI::App& app, int& status);
+using AddCommand = void(CLI::App& app, int& status);
+AddCommand add_record, add_report, add_snapshot, add_explain, add_stalls, add_advise, add_top,
+    add_diff, add_bench, add_export, add_timeline, add_doctor, add_info, add_print, add_events,
+    add_symbols, add_sync, add_help, add_complete;
 
 }  // namespace trapline::cli

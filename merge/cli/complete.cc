@@ -11,6 +11,7 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/events/client.h"
 #include "backend_ftrace/tracetool/trace_events.h"
+#include "merge/cli/commands.h"
 #include "merge/cli/help.h"
 #include "merge/export/exporter.h"
 #include "merge/record/threads.h"

@@ -105,7 +105,4 @@ struct Topic {
 };
 [[nodiscard]] std::span<const Topic> topics();
 
-void add_help(CLI::App& app, int& status);
-void add_complete(CLI::App& app, int& status);
-
 }  // namespace trapline::cli

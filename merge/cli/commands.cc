@@ -18,7 +18,6 @@
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/help.h"
-#include "merge/cli/suggest.h"
 #include "merge/cli/usage_error.h"
 #include "merge/record/recorder.h"
 

@@ -5,11 +5,65 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/size.h"
+#include "backend_ftrace/base/text.h"
 #include "merge/cli/help.h"
-#include "merge/cli/suggest.h"
 
 namespace trapline::cli {
 namespace {
+
+std::vector<std::string> commands_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+std::string hint(const std::string& word, const std::vector<std::string>& names) {
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string_view name = nearest(word, views);
+  return name.empty() ? "" : fmt::format(", did you mean {}?", name);
+}
+
+struct Removed {
+  std::string_view name, instead;
+};
+// Commands and options of earlier versions.
+constexpr Removed kRemoved[] = {
+    {"--kernel-samples", "run `perf record -a -g` beside the recording"},
+    {"--window", "group the rows of --rows exits where you load them"},
+    {"config", "set the TRAPLINE_ variables of man trapline"},
+    {"view", "use `trapline report RECORDING --open`"},
+    {"--no-pager", "nothing is paged; for a pager add `| less -R` (and --color always)"},
+    {"--pager", "add `| less -R` (and --color always)"},
+};
+
+// Returns nullopt for a name that never existed.
+std::optional<std::string> removed(const std::string& word) {
+  const auto known = std::ranges::find(kRemoved, word, &Removed::name);
+  if (known == std::end(kRemoved)) return std::nullopt;
+  return fmt::format("{} was removed; {}", word, known->instead);
+}
+
+// Returns the Error for an option that `command`, or `app` if that is null, does not have; nullopt
+// for other errors.
+std::optional<std::string> unknown_option(const CLI::App& app, const CLI::App* command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : (command != nullptr ? *command : app).get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  for (const std::string& word : app.remaining(true)) {
+    if (word == "--") break;
+    const std::string name = word.substr(0, word.find('='));
+    if (name.size() < 2 || name[0] != '-') continue;
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    if (auto message = removed(name)) return message;
+    return fmt::format("{}there is no option {}{} (trapline{} --help lists them)",
+                       command != nullptr ? command->get_name() + ": " : "", name,
+                       hint(name, names), command != nullptr ? " " + command->get_name() : "");
+  }
+  return std::nullopt;
+}
 
 // An invalid value whose message needs no option's name in front.
 struct ValueError : CLI::ParseError {
@@ -95,11 +149,21 @@ void refuse_text(const std::string& option, const std::string& value) {
                        : fmt::format("{}: '{}' is not a number", option, value));
 }
 
+std::optional<std::string> unknown_command(const CLI::App& app,
+                                           const std::vector<std::string>& words) {
+  if (words.empty() || words[0].starts_with('-')) return std::nullopt;
+  const std::vector<std::string> names = commands_of(app);
+  if (std::find(names.begin(), names.end(), words[0]) != names.end()) return std::nullopt;
+  if (auto message = removed(words[0])) return message;
+  return fmt::format("'{}' is not a command{} (trapline --help lists them)", words[0],
+                     hint(words[0], names));
+}
+
 std::string usage_error(CLI::App& app, const std::vector<std::string>& words,
                         const CLI::ParseError& error) {
-  if (auto message = unknown_option(app, words)) return *message;
   const auto commands = app.get_subcommands(
       [&](const CLI::App* one) { return !words.empty() && one->get_name() == words[0]; });
+  if (auto message = unknown_option(app, commands.empty() ? nullptr : commands[0])) return *message;
   if (commands.empty()) return "no command was given (trapline --help lists them)";
   const CLI::App& command = *commands[0];
   if (error.get_name() == "ValueError" || error.get_name() == "ValidationError")

@@ -1,16 +1,21 @@
 // Formats errors of the command line in one line like our other errors: what is wrong with what,
-// then what to do.
+// then what to do; a word that does not exist gets the nearest one that does.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace trapline::cli {
+
+// Returns the Error for a command that `app` does not have; nullopt if `words` begin otherwise.
+[[nodiscard]] std::optional<std::string> unknown_command(const CLI::App& app,
+                                                         const std::vector<std::string>& words);
 
 // Returns the error as one line. `words` are the command line without the program's name.
 [[nodiscard]] std::string usage_error(CLI::App& app, const std::vector<std::string>& words,

@@ -15,8 +15,7 @@ struct AdviseArguments {
 Result<void> run_advise(AdviseArguments& options) {
   if (auto begun = begin_reading(options.pass.input, options.output); !begun) return begun;
   if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
-  auto advice =
-      trapline::run_advise(options.pass, options.assume == "no-quota", ProgressLine().callback());
+  auto advice = trapline::run_advise(options.pass, options.assume == "no-quota", progress_line());
   if (!advice) return tl::unexpected(std::move(advice).error());
   return print_as(options.format, make_report(*advice), options.output);
 }

@@ -119,28 +119,22 @@ std::vector<std::string> recording_words(const InputOptions& input) {
   return words;
 }
 
-struct ProgressLine::State {
-  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
-  bool shown = false;
-};
-
-ProgressLine::ProgressLine() {
-  if (::isatty(STDERR_FILENO) != 0) state_ = std::make_unique<State>();
-}
-
-ProgressLine::~ProgressLine() {
-  if (state_ != nullptr && state_->shown) (void)std::fputs("\r\x1b[K", stderr);
-}
-
-Progress ProgressLine::callback() {
-  if (state_ == nullptr) return {};
-  return [state = state_.get()](double share) {
+Progress progress_line() {
+  if (::isatty(STDERR_FILENO) == 0) return {};
+  struct Line {
+    std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
+    bool shown = false;
+    ~Line() {
+      if (shown) (void)std::fputs("\r\x1b[K", stderr);
+    }
+  };
+  return [line = std::make_shared<Line>()](double share) {
     const auto now = std::chrono::steady_clock::now();
-    if (now - state->last < std::chrono::seconds(1)) return;
-    state->last = now;
-    state->shown = true;
-    const std::string line = fmt::format("\rtrapline: {:3.0f}% read", share * 100);
-    (void)std::fputs(line.c_str(), stderr);
+    if (now - line->last < std::chrono::seconds(1)) return;
+    line->last = now;
+    line->shown = true;
+    const std::string text = fmt::format("\rtrapline: {:3.0f}% read", share * 100);
+    (void)std::fputs(text.c_str(), stderr);
   };
 }
 

@@ -45,19 +45,8 @@ void add_color(const OptionGroup& group, std::string& color);
 [[nodiscard]] TextStyle style_of(const Output& output);
 
 // Shows on stderr how much of the recording is read, once a second if stderr is a terminal; erases
-// it at the end.
-class ProgressLine {
- public:
-  ProgressLine();
-  ~ProgressLine();
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-  [[nodiscard]] Progress callback();
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
+// it when the last copy of the function is destroyed.
+[[nodiscard]] Progress progress_line();
 
 // Makes the command call `run`. If it fails, its Error is printed; if it returns a status, that is
 // the command's status.

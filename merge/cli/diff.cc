@@ -119,8 +119,7 @@ Result<std::string> diff_page(const DiffArguments& options, const Comparison& co
 Result<void> print_result(const Comparison& comparison, const DiffArguments& options) {
   if (options.choice.format != "html")
     return print_as(options.choice.format, make_report(comparison), options.output);
-  ProgressLine progress;
-  auto page = diff_page(options, comparison, progress.callback());
+  auto page = diff_page(options, comparison, progress_line());
   if (!page) return tl::unexpected(std::move(page).error());
   return print_to(options.output, [&](std::ostream& out) { print_page(*page, out); });
 }
@@ -134,7 +133,7 @@ void print_flame(const Comparison& comparison, std::ostream& out) {
 
 int run_diff(DiffArguments& options) {
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
-  auto comparison = run_compare(options.compare, ProgressLine().callback());
+  auto comparison = run_compare(options.compare, progress_line());
   if (!comparison) return fail_with(comparison.error());
   if (auto printed = print_result(*comparison, options); !printed)
     return fail_with(printed.error());

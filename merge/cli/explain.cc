@@ -18,7 +18,7 @@ Result<void> run_spans(ExplainArguments& options) {
   auto spec = parse_guest_span(options.guest_span);
   if (!spec) return tl::unexpected(std::move(spec).error());
   options.pass.guest_intervals = std::move(*spec);
-  auto explained = run_guest_spans(options.pass, options.worst, ProgressLine().callback());
+  auto explained = run_guest_spans(options.pass, options.worst, progress_line());
   if (!explained) return tl::unexpected(std::move(explained).error());
   return print_as(options.format, make_report(*explained), options.output);
 }
@@ -42,7 +42,7 @@ Result<void> run_explain(ExplainArguments& options) {
     if (!time) return tl::unexpected(std::move(time).error());
     around = *time;
   }
-  auto explained = run_explain(options.pass, around, ProgressLine().callback());
+  auto explained = run_explain(options.pass, around, progress_line());
   if (!explained) return tl::unexpected(std::move(explained).error());
   return print_as(options.format,
                   make_report(*explained, static_cast<bool>(options.pass.input.verbose)),

@@ -107,8 +107,8 @@ Result<void> run_export(ExportArguments& options) {
   }
   if (auto named = name_recording(options.pass.input.paths); !named) return named;
   if (auto checked = complete_export(options); !checked) return checked;
-  ProgressLine progress;
-  auto pass = Pass::open(options.pass, progress.callback());
+  const Progress progress = progress_line();
+  auto pass = Pass::open(options.pass, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
   const Timeline& timeline = pass->timeline();
   complete_labels(options, timeline);
@@ -119,8 +119,8 @@ Result<void> run_export(ExportArguments& options) {
       {timeline, std::move(notes), std::move(host.wall_clock), std::move(host.boot_id)},
       options.how);
   if (!exporter) return tl::unexpected(std::move(exporter).error());
-  const auto end = std::move(*pass).run({exporter->get()}, progress.callback(),
-                                        [&] { return (*exporter)->failed(); });
+  const auto end =
+      std::move(*pass).run({exporter->get()}, progress, [&] { return (*exporter)->failed(); });
   if (!end) return tl::unexpected(end.error());
   if (options.pass.guest_intervals) {
     if (auto found = check_guest_intervals(*end); !found) return found;

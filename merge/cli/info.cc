@@ -86,8 +86,7 @@ Result<void> print_info(InfoArguments& options) {
   std::optional<Timestamp> first;
   Timestamp last;
   {
-    ProgressLine line;
-    const Progress progress = line.callback();
+    const Progress progress = progress_line();
     Event event;
     for (std::uint64_t events = 1; timeline.next(event) == Read::kEvent; ++events) {
       if (events % 65536 == 0 && progress) progress(timeline.progress());

@@ -194,7 +194,7 @@ int run_guest_spans(ReportArguments& options) {
   auto spec = guest_spans_of(options);
   if (!spec) return fail_with(spec.error());
   options.pass.guest_intervals = std::move(*spec);
-  auto spans = trapline::run_guest_spans(options.pass, 0, ProgressLine().callback());
+  auto spans = trapline::run_guest_spans(options.pass, 0, progress_line());
   if (!spans) return fail_with(spans.error());
   const auto printed =
       print_as(options.format, make_span_report(*spans, options.report.top), options.output);
@@ -245,9 +245,8 @@ int run_report(ReportArguments& options) {
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
   options.output.verbose = options.pass.input.verbose != nullptr;
   auto run = [&]() -> Result<PageRun> {
-    ProgressLine progress;
-    if (wants_page(options)) return run_page(options, progress.callback());
-    auto report = run_report(options.pass, options.report, progress.callback());
+    if (wants_page(options)) return run_page(options, progress_line());
+    auto report = run_report(options.pass, options.report, progress_line());
     if (!report) return tl::unexpected(std::move(report).error());
     return PageRun{std::move(report->report), {}, std::move(report->status)};
   }();

@@ -26,7 +26,7 @@ Result<void> run_stalls(StallsArguments& options) {
   if (!least) return tl::unexpected(std::move(least).error());
   if (*least == 0) return fail(ErrorKind::kUsage, "--min 0: every exit would be a stall; use 10ms");
   options.pass.stalls_ns = *least;
-  auto found = trapline::run_stalls(options.pass, options.top, ProgressLine().callback());
+  auto found = trapline::run_stalls(options.pass, options.top, progress_line());
   if (!found) return tl::unexpected(std::move(found).error());
   if (std::ranges::find(options.pass.input.paths, kStandardInput) == options.pass.input.paths.end())
     found->recording = shell_text(recording_words(options.pass.input));

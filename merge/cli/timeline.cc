@@ -83,7 +83,7 @@ Result<void> print_page_of(const TimelineArguments& options, Pass pass, const In
   page::TimelinePage page(pass.timeline(), about, from, to);
   // Events before the interval show where the vCPUs are at its beginning.
   pass.look_at({}, to ? std::optional(TimeSpec{to->ns + kAfter, to->relative}) : std::nullopt);
-  const auto end = std::move(pass).run({&page}, ProgressLine().callback());
+  const auto end = std::move(pass).run({&page}, progress_line());
   if (!end) return tl::unexpected(end.error());
   if (page.empty() && end->status()) {
     if (auto none = nothing_printed(options, *end, false); !none) return none;
@@ -124,7 +124,7 @@ Result<void> print_timeline(TimelineArguments& options) {
   if (!context) return tl::unexpected(std::move(context).error());
   options.pass.longest = options.around == "max";
   options.pass.chosen = !options.which.exits.empty();
-  auto pass = Pass::open(options.pass, ProgressLine().callback());
+  auto pass = Pass::open(options.pass, progress_line());
   if (!pass) return tl::unexpected(std::move(pass).error());
   auto interval = interval_of(options, *pass, *context);
   if (!interval) return tl::unexpected(std::move(interval).error());

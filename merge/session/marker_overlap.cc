@@ -18,10 +18,10 @@ constexpr std::size_t kMostFunctions = 1u << 20;
 
 struct Counts {
   std::uint64_t entries = 0, returns = 0;
+  std::string name;
 };
 struct Tally {
   std::map<std::uint64_t, Counts> functions;  // by address
-  std::map<std::uint64_t, std::string> names;
   std::set<std::string, std::less<>> runs;
   std::uint64_t calls = 0;  // entries and returns
   std::uint64_t lost = 0;
@@ -32,7 +32,7 @@ struct Tally {
     if (functions.size() >= kMostFunctions && !functions.contains(call.function)) return;
     Counts& counts = functions[call.function];
     ++(call.entry ? counts.entries : counts.returns);
-    if (counts.entries + counts.returns == 1) names[call.function] = call.name;
+    if (counts.entries + counts.returns == 1) counts.name = call.name;
   }
 };
 
@@ -77,9 +77,9 @@ Difference compare(const Tally& markers, const Tally& directory) {
     most = in_a + in_b;
     difference.function = name.empty() ? fmt::format("{:#x}", function) : printable(name);
   };
-  for (const auto& [function, name] : markers.names) look(function, name);
-  for (const auto& [function, name] : directory.names)
-    if (!markers.names.contains(function)) look(function, name);
+  for (const auto& [function, counts] : markers.functions) look(function, counts.name);
+  for (const auto& [function, counts] : directory.functions)
+    if (!markers.functions.contains(function)) look(function, counts.name);
   return difference;
 }
 

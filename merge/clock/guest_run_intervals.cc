@@ -8,7 +8,7 @@ void RunLog::add(Log& log, Entry entry) {
   const std::uint64_t stretch = log.seen++ / kStretch;
   if (stretch % every_ != 0) return;
   log.stretches[stretch].push_back(entry);
-  if (++kept_ >= most_) thin_out();
+  if (++kept_ >= kMost) thin_out();
 }
 
 void RunLog::thin_out() {
@@ -24,11 +24,11 @@ void RunLog::thin_out() {
 
 void RunLog::on_event(const Event& event) {
   if (std::holds_alternative<KvmExit>(event.payload)) {
-    on_exit(event.thread, event.at.ns());
+    add(threads_[event.thread], {event.at.ns(), Step::kExit});
   } else if (std::holds_alternative<KvmEntry>(event.payload)) {
-    on_entry(event.thread, event.at.ns());
+    add(threads_[event.thread], {event.at.ns(), Step::kEntry});
   } else if (std::holds_alternative<Lost>(event.payload)) {
-    on_loss();
+    for (auto& [thread, log] : threads_) add(log, {0, Step::kLoss});
   }
 }
 

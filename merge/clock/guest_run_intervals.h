@@ -92,21 +92,13 @@ class GuestRunIntervals {
 // treats these stretches as losses.
 class RunLog {
  public:
-  explicit RunLog(std::size_t most = kMost) : most_(most) {}
-
-  void on_exit(ThreadId thread, std::uint64_t at) { add(threads_[thread], {at, Step::kExit}); }
-  void on_entry(ThreadId thread, std::uint64_t at) { add(threads_[thread], {at, Step::kEntry}); }
-  void on_loss() {
-    for (auto& [thread, log] : threads_) add(log, {0, Step::kLoss});
-  }
   void on_event(const Event& event);
 
   // Replays a thread's steps in their order.
   void replay(ThreadId thread, GuestRunIntervals& into) const;
 
-  static constexpr std::size_t kMost = 2u << 20;  // 16 bytes each
-
  private:
+  static constexpr std::size_t kMost = 2u << 20;  // 16 bytes each
   enum class Step : std::uint8_t { kExit, kEntry, kLoss };
   struct Entry {
     std::uint64_t at;
@@ -122,7 +114,7 @@ class RunLog {
 
   std::map<ThreadId, Log> threads_;
   std::uint64_t every_ = 1;  // one stretch in this many is stored
-  std::size_t kept_ = 0, most_;
+  std::size_t kept_ = 0;
 };
 
 }  // namespace trapline

@@ -72,12 +72,7 @@ void add_input_options(CLI::App& command, InputOptions& options) {
            "Read a session without its recording PART (trace.dat, qemu.log, …); repeatable")
       ->allow_extra_args(false);
   add_time_units(seldom, options);
-  command
-      .add_flag_callback(
-          "-v,--verbose",
-          [&options] { options.verbose = [](const std::string& line) { say(line); }; },
-          "Print the readers, clock evidence and symbols used")
-      ->group(std::string(kHow));
+  how.flag("-v,--verbose", options.verbose, "Print the readers, clock evidence and symbols used");
 }
 
 void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std::string>& patterns,

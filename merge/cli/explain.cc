@@ -44,8 +44,7 @@ Result<void> run_explain(ExplainArguments& options) {
   }
   auto explained = run_explain(options.pass, around, progress_line());
   if (!explained) return tl::unexpected(std::move(explained).error());
-  return print_as(options.format,
-                  make_report(*explained, static_cast<bool>(options.pass.input.verbose)),
+  return print_as(options.format, make_report(*explained, options.pass.input.verbose),
                   options.output);
 }
 

@@ -243,7 +243,7 @@ int run_report(ReportArguments& options) {
   const bool guest_spans = options.report.by_text == "guest-span" || !options.guest_span.empty();
   if (guest_spans && !wants_page(options)) return run_guest_spans(options);
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
-  options.output.verbose = options.pass.input.verbose != nullptr;
+  options.output.verbose = options.pass.input.verbose;
   auto run = [&]() -> Result<PageRun> {
     if (wants_page(options)) return run_page(options, progress_line());
     auto report = run_report(options.pass, options.report, progress_line());

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <span>
 
+#include "backend_ftrace/base/message.h"
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/model/kernel_events.h"
@@ -255,25 +256,25 @@ std::string text_of(const Capabilities& has) {
   return text.empty() ? "none of the events that VM exits are found by" : text;
 }
 
-void tell(const InputOptions& options, const Input& input) {
+void tell(const Input& input) {
+  const auto say = [](const std::string& line) { trapline::say("trapline", line); };
   for (const auto& source : input.sources) {
     const SourceInfo& info = source->info();
-    options.verbose(fmt::format("{}: {}, read by {}", info.path, info.kind, source->reader()));
+    say(fmt::format("{}: {}, read by {}", info.path, info.kind, source->reader()));
     const SourceAlignment& aligned = info.aligned;
     const bool is_timelines = aligned.is_same_clock() && !aligned.one_boot_error_ns;
-    options.verbose(fmt::format(
+    say(fmt::format(
         "{}: clock {}, {}", info.path, info.clock,
         is_timelines ? std::string("the timeline's")
                      : fmt::format("{}; offset {} ns, error {}", aligned.text(), aligned.offset_ns,
                                    aligned.error_ns ? fmt::format("{} ns", *aligned.error_ns)
                                                     : "not known")));
   }
-  options.verbose("the recording holds " + text_of(input.capabilities));
-  if (!input.symbols.empty())
-    options.verbose(fmt::format("{} symbols of the guest", input.symbols.size()));
+  say("the recording holds " + text_of(input.capabilities));
+  if (!input.symbols.empty()) say(fmt::format("{} symbols of the guest", input.symbols.size()));
   if (input.declared.size() != 0)
-    options.verbose(fmt::format("{} events declared by trace-events", input.declared.size()));
-  for (const std::string& note : input.notes) options.verbose(note);
+    say(fmt::format("{} events declared by trace-events", input.declared.size()));
+  for (const std::string& note : input.notes) say(note);
 }
 
 // Returns whether the VMM's own events, at the beginning of the recordings, show exits and KVM_RUN.
@@ -345,7 +346,7 @@ Result<Input> open_input(const InputOptions& options) {
     input.capabilities.merge(exits_of_vmm(input.sources));
   if (auto loaded = add_companions(options, input); !loaded)
     return tl::unexpected(std::move(loaded).error());
-  if (options.verbose) tell(options, input);
+  if (options.verbose) tell(input);
   return input;
 }
 

@@ -2,7 +2,6 @@
 // (docs/recording.md), on one timeline, with the facts about them.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -43,9 +42,9 @@ struct InputOptions {
   // assumption.h.
   std::optional<double> rate_change_ppm = std::nullopt;
   EvidenceObserver* observer = nullptr;
-  // Prints a line for --verbose: which reader reads each recording, which evidence placed it on the
-  // timeline's clock, what is known about it, and what was left out.
-  std::function<void(const std::string&)> verbose;
+  // Says on stderr which reader reads each recording, which evidence placed it on the timeline's
+  // clock, what is known about it, and what was left out.
+  bool verbose = false;
 };
 
 struct Input {

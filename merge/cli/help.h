@@ -19,7 +19,7 @@ namespace trapline::cli {
 
 inline constexpr std::size_t kHelpWidth = 80;
 
-// The examples below a command's options (examples.cc); empty: there are none.
+// The examples below a command's options, the first three of its man page; empty: there are none.
 [[nodiscard]] std::span<const std::string_view> examples_of(std::string_view command);
 
 // Returns "  HEAD" with `text` beside it, in lines of at most kHelpWidth.

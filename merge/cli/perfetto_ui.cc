@@ -51,7 +51,7 @@ MHD_Result handle(void* self, MHD_Connection* connection, const char* url, const
   return ::MHD_queue_response(connection, MHD_HTTP_OK, served.trace);
 }
 
-void completed(void*, MHD_Connection*, void** request, MHD_RequestTerminationCode how) {
+void on_completed(void*, MHD_Connection*, void** request, MHD_RequestTerminationCode how) {
   auto* const served = static_cast<Served*>(*request);
   if (served == nullptr || how != MHD_REQUEST_TERMINATED_COMPLETED_OK || served->is_done) return;
   served->is_done = true;
@@ -111,7 +111,7 @@ Result<void> show_in_perfetto(const std::string& path, UniqueFd listening) {
   allow_the_ui(served.trace);
   MHD_Daemon* const http = ::MHD_start_daemon(
       MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, kPort, nullptr, nullptr, handle, &served,
-      MHD_OPTION_LISTEN_SOCKET, listening.get(), MHD_OPTION_NOTIFY_COMPLETED, completed, nullptr,
+      MHD_OPTION_LISTEN_SOCKET, listening.get(), MHD_OPTION_NOTIFY_COMPLETED, on_completed, nullptr,
       MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_CONNECTION_TIMEOUT, kSeconds,
       MHD_OPTION_END);
   if (http == nullptr) return fail("the server for {} does not start", kUi);

@@ -5,7 +5,7 @@ usage: man_pages.py SOURCE_DIR TRAPLINE TRACETOOL STAP
 Every option of --help is in OPTIONS of the page and the other way round; the page has the sections in
 SECTIONS; groff has nothing to say of it; its examples use only options that exist; its SEE ALSO names
 pages that exist; every command has a page, and trapline.1 names it. The help of a command fits a screen
-(LINES of COLUMNS) and has three examples, which are in the page too.
+(LINES of COLUMNS) and has the page's first three examples.
 """
 import re
 import shlex
@@ -84,19 +84,13 @@ def check_references(page: Path, text: str, pages: Path) -> None:
         check((pages.parents[1] / document).is_file(), f"{page.name}: {document} does not exist")
 
 
-def check_help(page: Path, text: str, examples: str) -> None:
+def check_help(page: Path, text: str) -> None:
     lines = text.splitlines()
     check(len(lines) <= LINES, f"{page.name}: --help has {len(lines)} lines, more than a screen of {LINES}")
     wide = [line for line in lines if len(line) > COLUMNS]
     check(not wide, f"{page.name}: --help is wider than {COLUMNS} columns: {wide}")
     shown = text.partition("\nExamples:\n")[2].splitlines()
-    check(len(shown) >= 3, f"{page.name}: --help has {len(shown)} examples, not 3 (merge/cli/examples.cc)")
-    for line in shown:
-        check(line.strip() in plain_lines(examples), f"{page.name}: EXAMPLES lacks '{line.strip()}' of --help")
-
-
-def plain_lines(text: str) -> list[str]:
-    return plain(text).splitlines()
+    check(len(shown) >= 3, f"{page.name}: --help has {len(shown)} examples, not 3: those that EXAMPLES begins with")
 
 
 def check_examples(page: Path, text: str, known: dict[str, set[str]]) -> None:
@@ -143,7 +137,7 @@ def main() -> None:
         if page.name in commands:
             first = commands[page.name][0]
             if first[0] == trapline:
-                check_help(page, help_of(first), texts.get("EXAMPLES", ""))
+                check_help(page, help_of(first))
             offered = set().union(*(options_of_help(whole_help_of(call)) for call in commands[page.name]))
             if page.name == "trapline-sync.1":  # the short ones are those of the static program
                 documented = {option for option in documented if option.startswith("--") or option == "-h"}

@@ -9,10 +9,6 @@
 namespace trapline::clocks {
 namespace {
 
-// The clock's name for a guest's recording whose times trace-cmd moved to its host's clock, if the
-// host's recording is not given.
-constexpr const char* kHostsClock = "its host's";
-
 // A clock of a machine. `owner`: the source, if no other source can have the clock.
 struct Clock {
   std::string name;
@@ -261,31 +257,7 @@ Result<void> check_boots(std::span<const SourceClock> sources) {
   return {};
 }
 
-bool is_host_of(const SourceClock& host, const SourceClock& guest) {
-  const auto& ids = host.guest_trace_ids;
-  return (guest.peer_id != 0 && host.trace_id == guest.peer_id) ||
-         (guest.trace_id != 0 && std::find(ids.begin(), ids.end(), guest.trace_id) != ids.end());
-}
-
 }  // namespace
-
-void take_peers_clocks(std::span<SourceClock> sources) {
-  for (SourceClock& guest : sources) {
-    if (!guest.shifted) continue;
-    const auto host = std::find_if(sources.begin(), sources.end(), [&](const SourceClock& other) {
-      return &other != &guest && !other.shifted && is_host_of(other, guest);
-    });
-    if (host == sources.end()) {
-      guest.clock = kHostsClock;
-      continue;
-    }
-    guest.clock = host->clock;
-    guest.machine = host->machine;
-    guest.cycles = host->cycles;
-    guest.nanoseconds_of_tsc = host->nanoseconds_of_tsc;
-    guest.owner = host->path;
-  }
-}
 
 bool same_clocks(std::span<const SourceClock> sources) {
   return std::all_of(sources.begin(), sources.end(), [&](const SourceClock& source) {

@@ -23,6 +23,10 @@ struct Boot {
   friend bool operator==(const Boot&, const Boot&) = default;
 };
 
+// The clock's name for a guest's recording whose times trace-cmd moved to its host's clock, if the
+// host's recording is not given.
+inline constexpr const char* kHostsClock = "its host's";
+
 // The facts about a source that align() uses.
 struct SourceClock {
   std::string path;
@@ -39,12 +43,11 @@ struct SourceClock {
   std::uint32_t cpus = 0;
   // The conversion applied while reading, for the report: "TSC2NSEC", "time shift".
   std::string applied;
-  // True with trace-cmd's TIME_SHIFT: the times are on the clock of the host's recording, whose
-  // trace_id is `peer_id`, or whose guest_trace_ids include this recording's `trace_id`.
+  // True with trace-cmd's TIME_SHIFT: the times are on the clock of the host's recording. The facts
+  // above are then the host's, with its path as the `owner` of a clock that no other file has; if
+  // the host is not among the sources, `clock` is kHostsClock.
   bool shifted = false;
-  std::uint64_t trace_id = 0, peer_id = 0;
-  std::vector<std::uint64_t> guest_trace_ids;
-  std::string owner;  // for a shifted source: the host, if no other file has the host's clock
+  std::string owner;
   std::optional<Interval> interval;    // the source's first and last time, if known
   std::vector<SyncEntry> syncs;        // stamps are on this source's clock
   std::optional<std::int64_t> offset;  // --offset: added to the source's times, ns
@@ -72,10 +75,6 @@ struct Alignment {
 // Returns whether align() needs no sync records, because every source has the same clock or an
 // offset.
 [[nodiscard]] bool same_clocks(std::span<const SourceClock> sources);
-
-// Gives sources with a time shift the clock of their host's recording. A source whose host is not
-// among them keeps a clock of its own.
-void take_peers_clocks(std::span<SourceClock> sources);
 
 // The value of --offset SOURCE=NS. SOURCE is the path as given, the path's end after a '/', or the
 // source's number from 1.

@@ -265,9 +265,6 @@ clocks::SourceClock clock_of(const Description& is) {
   if (clock.nanoseconds_of_tsc) clock.applied = "TSC2NSEC";
   if (is.shifted) clock.applied = "time shift";
   clock.shifted = is.shifted;
-  clock.trace_id = is.trace_id;
-  clock.peer_id = is.peer_id;
-  for (const RecordedGuest& guest : is.guests) clock.guest_trace_ids.push_back(guest.trace_id);
   return clock;
 }
 

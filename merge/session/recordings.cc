@@ -312,6 +312,20 @@ class Recordings {
     return {};
   }
 
+  // Gives a recording with a time shift the clock of its host's recording. A recording whose host
+  // is not among these keeps a clock of its own.
+  void take_hosts_clock(const Recording& recording, clocks::SourceClock& clock) const {
+    clock.clock = clocks::kHostsClock;
+    const auto guest = shifted_guest(recording);
+    if (!guest || guest->host.aligned) return;
+    const Description& host = guest->host.is;
+    clock.clock = host.clock;
+    clock.machine = machine_name(host);
+    clock.cycles = host.cycles;
+    clock.nanoseconds_of_tsc = host.nanoseconds_of_tsc;
+    clock.owner = host.path;
+  }
+
   Result<std::vector<clocks::SourceClock>> read_clocks(bool with_syncs) {
     std::vector<clocks::SourceClock> all;
     const auto alone =
@@ -323,6 +337,7 @@ class Recordings {
         clock.applied.clear();
         break;
       }
+      if (recording.is.shifted) take_hosts_clock(recording, clock);
       if (const auto range = recording.source->range())
         clock.interval = clocks::Interval{range->first.ns(), range->second.ns()};
       if (!with_syncs) continue;
@@ -333,7 +348,6 @@ class Recordings {
         return tl::unexpected(std::move(collected).error());
       add_evidence(*recording.evidence, clock);
     }
-    if (!alone) clocks::take_peers_clocks(all);
     std::vector<clocks::OffsetOption> offsets;
     for (const std::string& text : options_.offsets) {
       auto offset = clocks::parse_offset(text);

@@ -80,29 +80,16 @@ Drive drive_of(const Clock& clock) {
   return clocks::drive_of(clock.name);
 }
 
-// Aligns a source by brackets. `witness`: the source whose sync records the brackets are from,
-// recorded under the one kernel that may adjust either clock.
+// Aligns a source by brackets. `witness`: the source whose sync records the brackets are from.
 Result<AlignedSource> by_brackets(const SourceClock& source, std::span<const ClockBound> brackets,
                                   const Clock& from, const Clock& to, const SourceClock& witness,
                                   std::optional<double> rate_change_ppm) {
-  const auto from_id = clock_from_name(from.name), to_id = clock_from_name(to.name);
-  if (from_id && to_id) {
-    if (auto kept = check_not_set(witness.syncs, *from_id, *to_id); !kept)
-      return tl::unexpected(std::move(kept).error());
-  }
-  const Drive drive = drive_of(from);
-  const bool steady = drive == drive_of(to) && drive != Drive::kOther;
-  const std::vector<NotedAdjustment> kernels[] = {noted_in(witness.syncs)};
-  const auto change = assumed_change(std::span(kernels).first(steady ? 0 : 1), rate_change_ppm);
-  if (!change) return tl::unexpected(change.error());
-  auto relation = Relation::fit(brackets, {rate_window(from, to), *change}, source.interval);
-  if (!relation) return tl::unexpected(std::move(relation).error());
-  AlignedSource aligned;
-  aligned.map = relation->map();
-  aligned.offset_ns = relation->offset();
-  aligned.error_ns = relation->error();
-  aligned.rate_change_ppm = *change;
-  aligned.method = "sync records";
+  const auto relation =
+      relate(brackets, witness.syncs, {clock_from_name(from.name), drive_of(from)},
+             {clock_from_name(to.name), drive_of(to)}, rate_window(from, to), rate_change_ppm,
+             source.interval);
+  if (!relation) return tl::unexpected(relation.error());
+  AlignedSource aligned{relation->alignment("sync records"), {}};
   if (relation->groups() == 1) {
     aligned.notes.push_back(fmt::format(
         "{}: one sync record only: the error grows by an assumed drift of {} ppm away from it",

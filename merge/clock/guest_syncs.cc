@@ -28,21 +28,11 @@ Result<Relation> relation_from(ClockId clock, const std::vector<clocks::SyncEntr
     brackets.push_back(ClockBound::reading(before, after, entry.point.stamp, entry.series));
   }
   if (brackets.empty()) return fail("no sync record has both clocks");
-  if (const auto to = clock_from_name(stamps.name)) {
-    if (auto kept = clocks::check_not_set(entries, clock, *to); !kept)
-      return tl::unexpected(std::move(kept).error());
-  }
-  const clocks::Drive drive =
-      stamps.cycles ? clocks::Drive::kCounter : clocks::drive_of(stamps.name);
-  const bool steady =
-      drive == clocks::drive_of(clock_name(clock)) && drive != clocks::Drive::kOther;
-  const std::vector<clocks::NotedAdjustment> kernels[] = {clocks::noted_in(entries)};
-  const auto change =
-      assumed_change(std::span(kernels).first(steady ? 0 : 1), stamps.rate_change_ppm);
-  if (!change) return tl::unexpected(change.error());
   const bool same_unit = stamps.cycles == (clock == ClockId::kTsc);
-  return Relation::fit(brackets, {same_unit ? clocks::kNanoseconds : clocks::kAnyRate, *change},
-                       interval);
+  return clocks::relate(brackets, entries, {clock, clocks::drive_of(clock_name(clock))},
+                        {clock_from_name(stamps.name), stamps.drive()},
+                        same_unit ? clocks::kNanoseconds : clocks::kAnyRate, stamps.rate_change_ppm,
+                        interval);
 }
 
 // Returns time - error, but at least 1, since 0 stands for no reading.

@@ -29,10 +29,20 @@ class GuestSyncMarkers {
   std::vector<std::pair<std::uint64_t, GuestSyncRecord>> actions_;  // by stamp
 };
 
-struct StampClock {  // the clock of a recording that has sync records
+// The clock of a recording, of a guest or its host.
+struct StampClock {
   std::string name;
   bool cycles = false;
   std::optional<double> rate_change_ppm = std::nullopt;  // as for align()
+  // Returns the clock, if a guest can read it: not a TSC whose values were converted to nanoseconds
+  // (TSC2NSEC of trace.dat, or --tsc-khz).
+  [[nodiscard]] std::optional<ClockId> readable() const {
+    const auto id = clock_from_name(name);
+    return id == ClockId::kTsc && !cycles ? std::nullopt : id;
+  }
+  [[nodiscard]] clocks::Drive drive() const {
+    return cycles ? clocks::Drive::kCounter : clocks::drive_of(name);
+  }
 };
 // Places the readings on the clock of the guest's records, and adds them to `bounds`.
 //

@@ -142,4 +142,22 @@ std::int64_t Relation::offset() const {
   return static_cast<std::int64_t>(map_(interval_.first) - interval_.first);
 }
 
+SourceAlignment Relation::alignment(std::string method) const {
+  return {std::move(method), map_, offset(), error_, std::nullopt, assumption_.change_ppm};
+}
+
+Result<Relation> relate(std::span<const ClockBound> brackets, std::span<const SyncEntry> witness,
+                        const RelatedClock& from, const RelatedClock& to, RateWindow rates,
+                        std::optional<double> given, std::optional<Interval> interval) {
+  if (from.id && to.id) {
+    if (auto kept = check_not_set(witness, *from.id, *to.id); !kept)
+      return tl::unexpected(std::move(kept).error());
+  }
+  const bool steady = from.drive == to.drive && from.drive != Drive::kOther;
+  const std::vector<NotedAdjustment> kernels[] = {noted_in(witness)};
+  const auto change = assumed_change(std::span(kernels).first(steady ? 0 : 1), given);
+  if (!change) return tl::unexpected(change.error());
+  return Relation::fit(brackets, {rates, *change}, interval);
+}
+
 }  // namespace trapline::clocks

@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
+#include "merge/clock/assumption.h"
 #include "merge/clock/clock_bound.h"
+#include "merge/clock/sync_points.h"
 #include "merge/clock/wander_envelope.h"
-#include "merge/model/clock_map.h"
+#include "merge/model/source_alignment.h"
 
 namespace trapline::clocks {
 
@@ -49,6 +51,8 @@ class Relation {
   [[nodiscard]] std::size_t groups() const { return groups_; }  // number of groups of bounds
   // Returns target minus source at the start of the interval.
   [[nodiscard]] std::int64_t offset() const;
+  // Returns how a source is aligned by this relation.
+  [[nodiscard]] SourceAlignment alignment(std::string method) const;
 
  private:
   explicit Relation(WanderEnvelope envelope) : envelope_(std::move(envelope)) {}
@@ -63,5 +67,18 @@ class Relation {
   std::uint64_t error_ = 0;
   std::size_t groups_ = 0;
 };
+
+// A clock that relate() relates: its id, if it is one of the kernel's.
+struct RelatedClock {
+  std::optional<ClockId> id;
+  Drive drive = Drive::kOther;
+};
+// Relates two clocks by brackets. `witness`: the sync records that the brackets are from, recorded
+// under the one kernel that may adjust either clock. `given` is as for assumed_change().
+[[nodiscard]] Result<Relation> relate(std::span<const ClockBound> brackets,
+                                      std::span<const SyncEntry> witness, const RelatedClock& from,
+                                      const RelatedClock& to, RateWindow rates,
+                                      std::optional<double> given,
+                                      std::optional<Interval> interval);
 
 }  // namespace trapline::clocks

@@ -14,12 +14,6 @@ using clocks::Assumption;
 using clocks::Interval;
 using clocks::Relation;
 
-// The bounds that relate the guest's clock to its host's, and the assumption about them.
-struct GuestEvidence {
-  std::vector<ClockBound> bounds;
-  Assumption assumption;
-};
-
 Result<Relation> fit(const std::vector<ClockBound>& bounds, const Assumption& assumption,
                      std::optional<Interval> interval = std::nullopt) {
   const auto in_one_place = [&bounds](bool low) {
@@ -70,17 +64,18 @@ std::optional<ImpossibleRecord> check_runs(const Relation& line, GuestAlignment&
   return impossible;
 }
 
-// Collects the bounds of all kinds of evidence that agree. The first kind that gives bounds is the
-// reference for the others.
+// Collects the bounds of all kinds of evidence that agree under an assumption. The first kind that
+// gives bounds is the reference for the others.
 struct Evidence {
-  std::vector<ClockBound> bounds;
-  std::vector<std::string> left_out;
+  Assumption assumption;
+  std::vector<ClockBound> bounds = {};
+  std::vector<std::string> left_out = {};
 
   // Adds bounds; returns whether they were taken. `identified`: the bounds that were taken before
   // are certainly this guest's, so contradicting ones are left out; otherwise these are an Error,
   // because nothing shows which of two contradicting kinds is right.
   Result<bool> add(const Result<std::vector<ClockBound>>& more, std::string_view name,
-                   bool identified, const Assumption& assumption) {
+                   bool identified) {
     if (!more) {
       left_out.push_back(fmt::format("{} ({})", name, more.error().message));
       return false;
@@ -132,24 +127,24 @@ std::optional<Interval> interval_of(const TimesByCpu& times) {
   return interval;
 }
 
-Result<Evidence> agreed(GuestBounds& guest, const HostRecording& host,
+Result<Evidence> agreed(GuestBounds& guest, const StampClock& host,
                         const std::vector<clocks::SyncEntry>& brackets,
                         const Assumption& assumption, GuestSyncCounters& counters) {
-  Evidence evidence;
-  const auto by_exits = evidence.add(guest.bounds(), "the exits", true, assumption);
+  Evidence evidence{assumption};
+  const auto by_exits = evidence.add(guest.bounds(), "the exits", true);
   if (!by_exits) return tl::unexpected(by_exits.error());
   counters = guest.counters();
   const bool identified = !evidence.bounds.empty();
   if (host.readable() != ClockId::kTsc) {
     const auto tsc = guest.host_tsc_bounds();
-    const auto taken = evidence.add(bounds_through(ClockId::kTsc, tsc, brackets, host.stamps()),
-                                    "the TSC", identified, assumption);
+    const auto taken =
+        evidence.add(bounds_through(ClockId::kTsc, tsc, brackets, host), "the TSC", identified);
     if (!taken) return tl::unexpected(taken.error());
     counters.tsc = *taken ? guest.counters().tsc : 0;
   }
   const auto ptp = guest.host_real_bounds();
-  const auto taken = evidence.add(bounds_through(ClockId::kReal, ptp, brackets, host.stamps()),
-                                  "PTP", identified, assumption);
+  const auto taken =
+      evidence.add(bounds_through(ClockId::kReal, ptp, brackets, host), "PTP", identified);
   if (!taken) return tl::unexpected(taken.error());
   counters.ptp = *taken ? guest.counters().ptp : 0;
   return evidence;
@@ -167,7 +162,7 @@ std::string impossible_text(const ImpossibleRecord& impossible) {
 // each decides more records than the last. The result holds if the assumption does; the Error: a
 // record cannot be in any run, or the records contradict the assumption.
 Result<void> refine(GuestAlignment& alignment, const TimesByCpu& times, const RunLog& runs,
-                    const GuestEvidence& evidence) {
+                    const Evidence& evidence) {
   constexpr int kRounds = 4;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<ClockBound> all = evidence.bounds;
@@ -190,18 +185,17 @@ Result<void> refine(GuestAlignment& alignment, const TimesByCpu& times, const Ru
 // records contradict it, so the clocks' error between sync records is not known.
 Result<std::optional<Relation>> steady_line(const GuestAlignment& alignment,
                                             const GuestRecording& guest, GuestBounds& bounds,
-                                            HostRecording host, const CollectedEvidence& of_host) {
+                                            StampClock host, const CollectedEvidence& of_host) {
   Assumption steady = alignment.line.assumption();
   host.rate_change_ppm = steady.change_ppm = clocks::kSteadyPpm;
   GuestSyncCounters unused;
-  auto ways = agreed(bounds, host, of_host.syncs, steady, unused);
-  if (!ways || ways->bounds.empty()) return std::nullopt;
-  const GuestEvidence evidence{std::move(ways->bounds), steady};
-  auto line = fit(evidence.bounds, steady, alignment.line.interval());
+  const auto evidence = agreed(bounds, host, of_host.syncs, steady, unused);
+  if (!evidence || evidence->bounds.empty()) return std::nullopt;
+  auto line = fit(evidence->bounds, steady, alignment.line.interval());
   if (!line) return std::nullopt;
   GuestAlignment guess = alignment;
   guess.line = std::move(*line);
-  const auto kept = refine(guess, guest.times, of_host.runs, evidence);
+  const auto kept = refine(guess, guest.times, of_host.runs, *evidence);
   if (kept) return guess.line;
   // A plugin records the machine that its QEMU runs. If the host itself runs in that machine, the
   // CPUs of the plugin's records are not the host's vCPUs, so the contradiction proves nothing.
@@ -214,7 +208,7 @@ Result<std::optional<Relation>> steady_line(const GuestAlignment& alignment,
 
 // Fits the relation of the two clocks for a time range: that of the guest's records if they were
 // made inside the guest, else that of the vCPUs' exits, else that of the bounds.
-Result<Relation> fit_interval(const GuestRecording& guest, const GuestEvidence& evidence,
+Result<Relation> fit_interval(const GuestRecording& guest, const Evidence& evidence,
                               const VcpuThreads& vcpus) {
   const auto& bounds = evidence.bounds;
   const Interval of_bounds{bounds.front().source(), bounds.back().source()};
@@ -229,14 +223,12 @@ Result<Relation> fit_interval(const GuestRecording& guest, const GuestEvidence& 
 
 // Returns how much the clocks' rates are assumed to change: each kernel may adjust its clocks, but
 // nothing adjusts a clock that follows the hardware's counter.
-Result<Assumption> assumption_of(const GuestRecording& guest, const HostRecording& host,
+Result<Assumption> assumption_of(const GuestRecording& guest, const StampClock& host,
                                  const std::vector<clocks::SyncEntry>& of_host) {
-  const clocks::Drive of_guest =
-      guest.cycles ? clocks::Drive::kCounter : clocks::drive_of(guest.clock);
-  const clocks::Drive beside = host.cycles ? clocks::Drive::kCounter : clocks::drive_of(host.clock);
   std::vector<std::vector<clocks::NotedAdjustment>> kernels;
-  if (of_guest != clocks::Drive::kCounter) kernels.push_back(noted_in(guest.syncs));
-  if (beside != clocks::Drive::kCounter) kernels.push_back(clocks::noted_in(of_host));
+  if (StampClock{guest.clock, guest.cycles}.drive() != clocks::Drive::kCounter)
+    kernels.push_back(noted_in(guest.syncs));
+  if (host.drive() != clocks::Drive::kCounter) kernels.push_back(clocks::noted_in(of_host));
   const auto change = assumed_change(kernels, host.rate_change_ppm);
   if (!change) return tl::unexpected(change.error());
   const bool same_unit = guest.cycles == host.cycles;
@@ -244,10 +236,10 @@ Result<Assumption> assumption_of(const GuestRecording& guest, const HostRecordin
 }
 
 // Returns whether the evidence is this guest's, and the recording its host's.
-bool belongs(const GuestRecording& guest, const GuestBounds& bounds, const HostRecording& host) {
+bool belongs(const GuestRecording& guest, const GuestBounds& bounds, const StampClock& host) {
   if (bounds.made_by_the_guest()) return true;
   // Recordings on the same clock of the same host need no alignment.
-  if (guest.same_machine && guest.clock == host.clock && !guest.inside) return false;
+  if (guest.same_machine && guest.clock == host.name && !guest.inside) return false;
   return !bounds.threads().empty() || (guest.inside && !guest.same_machine);
 }
 
@@ -272,14 +264,6 @@ Result<void> shown_by_runs(const GuestRecording& guest, const GuestAlignment& al
 
 }  // namespace
 
-std::optional<ClockId> HostRecording::readable() const {
-  const auto id = clock_from_name(clock);
-  // Without `cycles`, the TSC's values were converted to nanoseconds (TSC2NSEC of trace.dat, or
-  // --tsc-khz), which no guest can read.
-  if (id == ClockId::kTsc && !cycles) return std::nullopt;
-  return id;
-}
-
 std::optional<ThreadId> thread_of_cpu(const std::map<std::int32_t, ThreadId>& vcpus,
                                       std::int32_t cpu) {
   if (vcpus.empty() || cpu < 0) return std::nullopt;
@@ -293,7 +277,7 @@ std::optional<ThreadId> thread_of_cpu(const std::map<std::int32_t, ThreadId>& vc
   return std::next(vcpus.begin(), cpu)->second;
 }
 
-Result<GuestBounds> guest_bounds(const GuestRecording& guest, const HostRecording& host) {
+Result<GuestBounds> guest_bounds(const GuestRecording& guest, const StampClock& host) {
   GuestBounds bounds(host.readable());
   auto added = add_readings(bounds, guest.syncs, {guest.clock, guest.cycles, host.rate_change_ppm},
                             guest.brackets);
@@ -302,7 +286,7 @@ Result<GuestBounds> guest_bounds(const GuestRecording& guest, const HostRecordin
 }
 
 Result<std::optional<GuestAlignment>> align_guest(const GuestRecording& guest, GuestBounds& bounds,
-                                                  const HostRecording& host,
+                                                  const StampClock& host,
                                                   const CollectedEvidence& of_host,
                                                   const Processes& processes) {
   if (guest.syncs.empty()) return std::nullopt;
@@ -327,9 +311,8 @@ Result<std::optional<GuestAlignment>> align_guest(const GuestRecording& guest, G
   if (!assumption) return tl::unexpected(assumption.error());
   Evidence evidence;
   if (belongs(guest, bounds, host)) {
-    auto ways = agreed(bounds, host, of_host.syncs, *assumption, alignment.syncs);
+    auto ways = assign(evidence, agreed(bounds, host, of_host.syncs, *assumption, alignment.syncs));
     if (!ways) return tl::unexpected(std::move(ways).error());
-    evidence = std::move(*ways);
   }
   if (evidence.bounds.empty()) {
     if (!guest.inside || of_host.vcpus.empty() || bounds.made_by_the_guest()) return std::nullopt;
@@ -338,16 +321,15 @@ Result<std::optional<GuestAlignment>> align_guest(const GuestRecording& guest, G
         "host with -e kvm ({}, {}, {}), and for PTP_KVM with trapline record",
         events::kvm_pio.name, events::kvm_mmio.name, events::kvm_write_tsc_offset.name);
   }
-  const GuestEvidence known{std::move(evidence.bounds), *assumption};
-  if (auto line = assign(alignment.line, fit_interval(guest, known, of_host.vcpus)); !line)
+  if (auto line = assign(alignment.line, fit_interval(guest, evidence, of_host.vcpus)); !line)
     return tl::unexpected(std::move(line).error());
-  alignment.clock = host.clock;
+  alignment.clock = host.name;
   std::optional<Relation> steady;
   if (!host.rate_change_ppm && assumption->change_ppm == clocks::kSlewedPpm) {
     if (auto guess = assign(steady, steady_line(alignment, guest, bounds, host, of_host)); !guess)
       return tl::unexpected(std::move(guess).error());
   }
-  const auto refined = refine(alignment, guest.times, of_host.runs, known);
+  const auto refined = refine(alignment, guest.times, of_host.runs, evidence);
   if (!refined && guest.inside) return tl::unexpected(refined.error());
   if (steady) alignment.line.take_map(*steady);
   if (auto shown = shown_by_runs(guest, alignment); !shown) return tl::unexpected(shown.error());

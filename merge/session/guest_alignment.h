@@ -22,7 +22,6 @@
 #include "merge/clock/guest_run_intervals.h"
 #include "merge/clock/guest_syncs.h"
 #include "merge/clock/relation.h"
-#include "merge/model/source_alignment.h"
 #include "merge/session/collected_evidence.h"
 
 namespace trapline {
@@ -35,16 +34,6 @@ struct GuestAlignment {
   GuestRunCounters gaps;
   // The host's threads of the guest's vCPUs, if the recording shows them.
   std::map<std::int32_t, ThreadId> threads;
-
-  [[nodiscard]] SourceAlignment of_source() const {
-    SourceAlignment aligned;
-    aligned.method = method;
-    aligned.map = line.map();
-    aligned.offset_ns = line.offset();
-    aligned.error_ns = line.error();
-    aligned.rate_change_ppm = line.assumption().change_ppm;
-    return aligned;
-  }
 };
 
 struct GuestRecording {
@@ -59,19 +48,9 @@ struct GuestRecording {
   TimesByCpu times;
 };
 
-struct HostRecording {
-  std::string clock;
-  bool cycles = false;
-  std::optional<double> rate_change_ppm = std::nullopt;  // given by the user
-  // Returns the recording's clock, if a guest can read it too.
-  [[nodiscard]] std::optional<ClockId> readable() const;
-  [[nodiscard]] StampClock stamps() const { return {clock, cycles, rate_change_ppm}; }
-};
-
 // Returns the guest's sync records, which become bounds when collect() shows them the host's
 // recording.
-[[nodiscard]] Result<GuestBounds> guest_bounds(const GuestRecording& guest,
-                                               const HostRecording& host);
+[[nodiscard]] Result<GuestBounds> guest_bounds(const GuestRecording& guest, const StampClock& host);
 
 // Places the guest's recording on the host's clock. Nullopt if there are no guest sync records, or
 // if the host's recording shows nothing of them: then the two are not guest and host. A recording
@@ -79,7 +58,7 @@ struct HostRecording {
 // may have the same name, but are different.
 [[nodiscard]] Result<std::optional<GuestAlignment>> align_guest(const GuestRecording& guest,
                                                                 GuestBounds& bounds,
-                                                                const HostRecording& host,
+                                                                const StampClock& host,
                                                                 const CollectedEvidence& of_host,
                                                                 const Processes& processes);
 

@@ -84,7 +84,7 @@ class Recordings {
   [[nodiscard]] EvidenceObserver* what_observes() const {
     return has_host() && !observed_ ? options_.observer : nullptr;
   }
-  [[nodiscard]] HostRecording host() const {
+  [[nodiscard]] StampClock host() const {
     return {recordings_.front().is.clock, recordings_.front().is.cycles, options_.rate_change_ppm};
   }
   // Returns whether a recording is known to be of the host's machine, by the machines' names.

@@ -190,7 +190,7 @@ std::unique_ptr<Source> with_guest_calls(std::unique_ptr<Source> source,
   SourceInfo info = source->info();
   info.clock = relation.clock;
   info.cycles = false;
-  info.aligned = relation.of_source();
+  info.aligned = relation.line.alignment(relation.method);
   const auto adjust = [threads = relation.threads](Event& event) {
     const std::int32_t vcpu = vcpu_of_task(static_cast<std::uint32_t>(event.thread));
     event.thread = thread_of_cpu(threads, vcpu).value_or(event.thread);
@@ -202,7 +202,7 @@ std::unique_ptr<Source> with_guest_calls(std::unique_ptr<Source> source,
 std::unique_ptr<Source> with_guest_alignment(std::unique_ptr<Source> source,
                                              const GuestAlignment& alignment, MachineId machine) {
   SourceInfo info = source->info();
-  info.aligned = alignment.of_source();
+  info.aligned = alignment.line.alignment(alignment.method);
   if (std::exchange(info.cycles, false)) info.aligned.map = ClockMap();
   return of_guest_kernel(std::move(source), std::move(info), alignment.line.map(),
                          alignment.threads, machine);

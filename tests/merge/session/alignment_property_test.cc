@@ -196,7 +196,7 @@ TEST(AlignmentProperty, TheTruthIsInsideThePrintedErrorOrTheGuestIsRefused) {
     if (!alone || wrong == Wrong::kPtp || wrong == Wrong::kBoot) falsify(made, wrong, other, world);
     // Whose records these are.
     const Guest& truth = wrong == Wrong::kOthersRecords && !alone ? other : guest;
-    const HostRecording host{"mono", false};
+    const StampClock host{"mono", false};
     auto bounds = guest_bounds(made, host);
     ASSERT_TRUE(bounds) << seed;
     test::MemorySource source(world.events());

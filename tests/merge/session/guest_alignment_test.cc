@@ -151,7 +151,7 @@ class GuestAlignmentTest : public ::testing::Test {
     }
   }
   Result<std::optional<GuestAlignment>> align(const GuestRecording& guest) {
-    const HostRecording host{"mono", false, rate_change_};
+    const StampClock host{"mono", false, rate_change_};
     auto bounds = guest_bounds(guest, host);
     EXPECT_TRUE(bounds);
     test::MemorySource source(events_);

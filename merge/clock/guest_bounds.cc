@@ -5,54 +5,23 @@
 
 namespace trapline {
 
-void GuestBounds::add(std::uint64_t stamp, const GuestSyncRecord& record) {
-  add({stamp, stamp}, true, record);
-}
-void GuestBounds::add(const GuestSyncRecord& record) {
-  add({record.before ? record.before->clock : 0, record.after ? record.after->clock : 0}, false,
-      record);
-}
-void GuestBounds::add(const Placed& readings, const GuestSyncRecord& record) {
-  add(readings, false, record);
-}
-
-// Takes a record, which ends the action that the record before began, and may begin the next one.
-void GuestBounds::add(const Placed& at, bool by_stamp, const GuestSyncRecord& record) {
-  if (++counters_.records > kMaxRecords) {
-    ++counters_.dropped;
-    return;
-  }
-  if (open_ && record.after && record.series == open_->series && record.index == open_->index + 1) {
-    Action action;
-    action.series = open_->series;
-    action.index = open_->index;
-    action.write = open_->write;
-    action.ptp = open_->ptp;
-    action.clock = open_->clock;
-    action.counter = open_->counter;
-    action.clock_before = *open_->before;
-    action.clock_after = *record.after;
-    action.by_stamp = by_stamp;
-    action.before = open_before_;
-    action.after = at.after;
-    // A record without a clock reading comes from bare metal. If the clock was set back between the
-    // readings, they give no bound.
-    if (action.before != 0 && action.before <= action.after) {
-      const std::size_t index = actions_.size();
-      by_index_.emplace(key(action.series, action.index), index);
-      if (action.write)
-        by_write_.emplace(key(action.write->mmio, action.write->where, action.write->value), index);
-      actions_.push_back(action);
-    } else {
-      ++counters_.dropped;
-    }
-  } else if (open_) {
-    ++counters_.dropped;
+void GuestBounds::add(const GuestSyncRecord& record, std::uint64_t before, std::uint64_t after,
+                      bool by_stamp) {
+  if (++records_ > kMaxRecords) return;
+  // A record without a clock reading comes from bare metal. If the clock was set back between the
+  // readings, they give no bound.
+  if (open_ && record.after && record.series == open_->series && record.index == open_->index + 1 &&
+      open_before_ != 0 && open_before_ <= after) {
+    const std::size_t index = actions_.size();
+    by_index_.emplace(std::pair{open_->series, open_->index}, index);
+    if (const auto& write = open_->write)
+      by_write_.emplace(std::tuple{write->mmio, write->where, write->value}, index);
+    actions_.push_back({*open_, *record.after, open_before_, after, by_stamp});
   }
   open_.reset();
   if (!record.before) return;
   open_ = record;
-  open_before_ = at.before;
+  open_before_ = before;
 }
 
 void GuestBounds::saw(Action& action, std::uint64_t first, std::uint64_t last) {
@@ -66,10 +35,8 @@ void GuestBounds::on_exit(ThreadId thread, std::uint64_t at) {
 }
 
 void GuestBounds::on_write(ThreadId thread, bool mmio, std::uint64_t where, std::uint64_t value) {
-  const auto action = by_write_.find(key(mmio, where, value));
+  const auto action = by_write_.find({mmio, where, value});
   if (action == by_write_.end()) return;
-  const GuestWrite& write = *actions_[action->second].write;
-  if (write.mmio != mmio || write.where != where || write.value != value) return;
   const auto vcpu = vcpus_.find(static_cast<std::int32_t>(thread));
   if (vcpu != vcpus_.end() && vcpu->second.exit != 0) vcpu->second.action = action->second;
 }
@@ -79,7 +46,7 @@ void GuestBounds::on_entry(ThreadId thread, std::uint64_t at) {
   if (vcpu == vcpus_.end()) return;
   if (vcpu->second.exit != 0 && vcpu->second.action != kNone) {
     saw(actions_[vcpu->second.action], vcpu->second.exit, at);
-    exited_series_.insert(actions_[vcpu->second.action].series);
+    exited_series_.insert(actions_[vcpu->second.action].record.series);
     threads_.insert(thread);
   }
   vcpu->second = {.entered = true};
@@ -89,7 +56,7 @@ void GuestBounds::on_marker(std::uint64_t at, std::string_view text) {
   if (!text.starts_with(kGuestSyncPrefix)) return;
   const auto record = parse_guest_sync(text);
   if (!record) return;
-  const auto action = by_index_.find(key(record->series, record->index));
+  const auto action = by_index_.find({record->series, record->index});
   if (action == by_index_.end()) return;
   own_series_.insert(record->series);
   if (record->marker && !record->before && !record->after) saw(actions_[action->second], at, at);
@@ -117,7 +84,8 @@ std::optional<std::uint64_t> GuestBounds::tsc_offset() const {
 
 bool GuestBounds::is_of_the_guest(const Action& action) const {
   if (!action.by_stamp) return true;
-  return exited_series_.contains(action.series) && !own_series_.contains(action.series);
+  return exited_series_.contains(action.record.series) &&
+         !own_series_.contains(action.record.series);
 }
 
 std::vector<ClockBound> GuestBounds::host_tsc_bounds() {
@@ -127,10 +95,9 @@ std::vector<ClockBound> GuestBounds::host_tsc_bounds() {
   if (!offset) return all;
   for (const Action& action : actions_) {
     if (!is_of_the_guest(action)) continue;
-    const std::uint64_t before = action.clock_before.counter - *offset;
-    const std::uint64_t after = action.clock_after.counter - *offset;
-    if (action.counter != GuestCounter::kTsc || action.clock_before.counter == 0 || before > after)
-      continue;
+    const std::uint64_t counter = action.record.before->counter;
+    const std::uint64_t before = counter - *offset, after = action.reading_after.counter - *offset;
+    if (action.record.counter != GuestCounter::kTsc || counter == 0 || before > after) continue;
     ++counters_.tsc;
     if (action.by_stamp) {
       all.push_back(ClockBound::at(action.before, before, after));
@@ -145,8 +112,9 @@ std::vector<ClockBound> GuestBounds::host_tsc_bounds() {
 // Returns whether the source's times are by the clock that the guest read, so that the distance to
 // the guest's wall clock is constant.
 bool GuestBounds::by_the_readings(const Action& action) {
-  return action.before == action.clock_before.clock && action.after == action.clock_after.clock &&
-         action.ptp && action.ptp->real >= action.after;
+  return action.before == action.record.before->clock &&
+         action.after == action.reading_after.clock && action.record.ptp &&
+         action.record.ptp->real >= action.after;
 }
 
 std::vector<ClockBound> GuestBounds::host_real_bounds() {
@@ -155,23 +123,25 @@ std::vector<ClockBound> GuestBounds::host_real_bounds() {
   for (std::size_t i = 0, end = 0; i < actions_.size(); i = end) {
     // How far the guest's wall clock is ahead of the source's clock: the same throughout a series.
     std::uint64_t least = 0, most = ~std::uint64_t{0};
-    for (end = i; end < actions_.size() && actions_[end].series == actions_[i].series; ++end) {
+    for (end = i; end < actions_.size() && actions_[end].record.series == actions_[i].record.series;
+         ++end) {
       const Action& action = actions_[end];
       if (!by_the_readings(action)) continue;
-      least = std::max(least, action.ptp->real - action.after);
-      most = std::min(most, action.ptp->real - action.before);
+      least = std::max(least, action.record.ptp->real - action.after);
+      most = std::min(most, action.record.ptp->real - action.before);
     }
     for (std::size_t at = i; at < end; ++at) {
       const Action& action = actions_[at];
-      if (!action.ptp) continue;
+      const auto& ptp = action.record.ptp;
+      if (!ptp) continue;
       ++counters_.ptp;
       std::uint64_t before = action.before, after = action.after;
       if (least <= most && by_the_readings(action)) {  // the wall clock was not set in between
-        before = std::max(before, action.ptp->real - most);
-        after = std::min(after, action.ptp->real - least);
+        before = std::max(before, ptp->real - most);
+        after = std::min(after, ptp->real - least);
       }
-      all.push_back(ClockBound::at(before, ClockBound::kNoLow, action.ptp->host_real));
-      all.push_back(ClockBound::at(after, action.ptp->host_real, ClockBound::kNoHigh));
+      all.push_back(ClockBound::at(before, ClockBound::kNoLow, ptp->host_real));
+      all.push_back(ClockBound::at(after, ptp->host_real, ClockBound::kNoHigh));
     }
   }
   return all;
@@ -199,24 +169,19 @@ void GuestBounds::on_event(const Event& event) {
 std::vector<ClockBound> GuestBounds::bounds() {
   std::vector<ClockBound> all;
   counters_.exits = counters_.markers = counters_.readings = 0;
-  counters_.ambiguous = counters_.not_found = 0;
   for (const Action& action : actions_) {
-    if (action.twice) {
-      ++counters_.ambiguous;
-    } else if (action.first != 0) {
-      ++(action.write ? counters_.exits : counters_.markers);
+    const GuestReading &from = *action.record.before, &to = action.reading_after;
+    if (action.first != 0 && !action.twice) {
+      ++(action.record.write ? counters_.exits : counters_.markers);
       all.push_back(ClockBound::at(action.before, ClockBound::kNoLow, action.first));
       all.push_back(ClockBound::at(action.after, action.last, ClockBound::kNoHigh));
-    } else if (action.write) {
-      ++counters_.not_found;
     }
     // The plugin stamped the no-op between two readings of the recording's own clock.
-    const bool same_clock = target_ && action.clock == *target_ && action.clock_before.clock != 0 &&
-                            action.clock_before.clock <= action.clock_after.clock;
-    if (action.by_stamp && same_clock && own_series_.contains(action.series)) {
+    const bool same_clock =
+        target_ && action.record.clock == *target_ && from.clock != 0 && from.clock <= to.clock;
+    if (action.by_stamp && same_clock && own_series_.contains(action.record.series)) {
       ++counters_.readings;
-      all.push_back(
-          ClockBound::at(action.before, action.clock_before.clock, action.clock_after.clock));
+      all.push_back(ClockBound::at(action.before, from.clock, to.clock));
     }
   }
   if (target_ == ClockId::kTsc) {

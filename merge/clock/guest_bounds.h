@@ -21,8 +21,10 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "backend_ftrace/guest_sync.h"
@@ -32,15 +34,11 @@
 namespace trapline {
 
 struct GuestSyncCounters {
-  std::uint64_t records = 0;    // records of the source
-  std::uint64_t exits = 0;      // writes for which the recording has an exit
-  std::uint64_t markers = 0;    // markers that the recording stamped
-  std::uint64_t readings = 0;   // readings of the recording's own clock
-  std::uint64_t tsc = 0;        // readings of the TSC, if its offset was recorded
-  std::uint64_t ptp = 0;        // moments on the host's wall clock
-  std::uint64_t ambiguous = 0;  // values that occurred twice
-  std::uint64_t not_found = 0;  // writes and markers that are not in the recording
-  std::uint64_t dropped = 0;    // records beyond kMaxRecords, or whose neighbour was lost
+  std::uint64_t exits = 0;     // writes for which the recording has an exit
+  std::uint64_t markers = 0;   // markers that the recording stamped
+  std::uint64_t readings = 0;  // readings of the recording's own clock
+  std::uint64_t tsc = 0;       // readings of the TSC, if its offset was recorded
+  std::uint64_t ptp = 0;       // moments on the host's wall clock
 };
 
 class GuestBounds {
@@ -48,16 +46,11 @@ class GuestBounds {
   // `target`: the recording's clock, if a guest can read it too.
   explicit GuestBounds(std::optional<ClockId> target) : target_(target) {}
 
-  // Adds records of the source in its order. A record with a stamp comes from the plugin
-  // (sync.txt). The others are the output of `trapline sync`: their readings are on the
-  // source's clock, or the caller has placed them there, `before` not later and `after` not
-  // earlier than the moment of the reading.
-  void add(std::uint64_t stamp, const GuestSyncRecord& record);
-  void add(const GuestSyncRecord& record);  // the record's readings are on the source's clock
-  struct Placed {
-    std::uint64_t before = 0, after = 0;
-  };
-  void add(const Placed& readings, const GuestSyncRecord& record);
+  // Adds records of the source in its order, kMaxRecords at most: a record ends the action that the
+  // record before began, and may begin the next one. `before` and `after` are its readings on the
+  // source's clock, not later and not earlier than the moment of the reading; 0: none. `by_stamp`:
+  // both are the plugin's stamp (sync.txt); other records are the output of `trapline sync`.
+  void add(const GuestSyncRecord& record, std::uint64_t before, std::uint64_t after, bool by_stamp);
 
   // Take the recording's events in order of time, after all records of the source.
   void on_exit(ThreadId thread, std::uint64_t at);
@@ -94,16 +87,12 @@ class GuestBounds {
 
  private:
   struct Action {
+    GuestSyncRecord record;  // the record that began the action
+    GuestReading reading_after;
     std::uint64_t before = 0, after = 0;  // on the source's clock
-    GuestReading clock_before, clock_after;
-    ClockId clock = ClockId::kMono;
-    GuestCounter counter = GuestCounter::kTsc;
-    std::uint32_t series = 0, index = 0;
-    std::optional<GuestWrite> write;
-    std::optional<PtpReading> ptp;
+    bool by_stamp = false;
     // Times in the recording: of kvm_exit and of kvm_entry, or both the marker's time.
     std::uint64_t first = 0, last = 0;
-    bool by_stamp = false;
     bool twice = false;
   };
   struct Vcpu {
@@ -113,24 +102,19 @@ class GuestBounds {
   };
   static constexpr std::size_t kNone = ~std::size_t{0};
 
-  void add(const Placed& at, bool by_stamp, const GuestSyncRecord& record);
   [[nodiscard]] static bool by_the_readings(const Action& action);
   void saw(Action& action, std::uint64_t first, std::uint64_t last);
   [[nodiscard]] bool is_of_the_guest(const Action& action) const;
   [[nodiscard]] std::optional<std::uint64_t> tsc_offset() const;
-  [[nodiscard]] static std::uint64_t key(bool mmio, std::uint64_t where, std::uint64_t value) {
-    return (value << 32 | (where & 0x7fffffff)) ^ (mmio ? std::uint64_t{1} << 31 : 0);
-  }
-  [[nodiscard]] static std::uint64_t key(std::uint32_t series, std::uint32_t index) {
-    return std::uint64_t{series} << 32 | index;
-  }
 
   std::optional<ClockId> target_;
+  std::size_t records_ = 0;
   std::optional<GuestSyncRecord> open_;
   std::uint64_t open_before_ = 0;
   std::vector<Action> actions_;
-  std::unordered_map<std::uint64_t, std::size_t> by_write_;
-  std::unordered_map<std::uint64_t, std::size_t> by_index_;
+  // The actions by MMIO or port, address and value, and by series and index.
+  std::map<std::tuple<bool, std::uint64_t, std::uint64_t>, std::size_t> by_write_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> by_index_;
   std::unordered_set<std::uint32_t> own_series_;
   std::unordered_map<std::int32_t, Vcpu> vcpus_;
   std::unordered_set<std::uint32_t> exited_series_;

@@ -35,9 +35,14 @@ Result<Relation> relation_from(ClockId clock, const std::vector<clocks::SyncEntr
                         interval);
 }
 
-// Returns time - error, but at least 1, since 0 stands for no reading.
-std::uint64_t earlier(std::uint64_t time, std::uint64_t error) {
+// Return the earliest and the latest time that a relation allows; the earliest is at least 1, since
+// 0 stands for no reading.
+std::uint64_t earliest(const Relation& relation, std::uint64_t at) {
+  const std::uint64_t time = relation.map()(at), error = relation.error_at(at);
   return time > error ? time - error : 1;
+}
+std::uint64_t latest(const Relation& relation, std::uint64_t at) {
+  return relation.map()(at) + relation.error_at(at);
 }
 
 void widen(Interval& interval, std::uint64_t time) {
@@ -86,18 +91,15 @@ Result<void> add_readings(GuestBounds& bounds, const std::vector<GuestSyncLine>&
   std::optional<Interval> interval;
   const ClockId* other = nullptr;
   const auto id = clock_from_name(stamps.name);
-  const auto visit = [](const GuestSyncRecord& record, auto&& with) {
-    if (record.before) with(*record.before);
-    if (record.after) with(*record.after);
-  };
   for (const GuestSyncLine& line : lines) {
     if (line.stamp || (cycles && id == ClockId::kTsc) || id == line.record.clock) continue;
     if (other != nullptr && *other != line.record.clock) continue;
     other = &line.record.clock;
-    visit(line.record, [&interval](const GuestReading& reading) {
-      if (!interval) interval = Interval{reading.clock, reading.clock};
-      widen(*interval, reading.clock);
-    });
+    for (const auto& reading : {line.record.before, line.record.after}) {
+      if (!reading) continue;
+      if (!interval) interval = Interval{reading->clock, reading->clock};
+      widen(*interval, reading->clock);
+    }
   }
   std::optional<Relation> relation;
   if (other != nullptr) {
@@ -106,26 +108,18 @@ Result<void> add_readings(GuestBounds& bounds, const std::vector<GuestSyncLine>&
   }
   for (const GuestSyncLine& line : lines) {
     const GuestSyncRecord& record = line.record;
+    const GuestReading before = record.before.value_or(GuestReading{});
+    const GuestReading after = record.after.value_or(GuestReading{});
     if (line.stamp) {
-      bounds.add(*line.stamp, record);
+      bounds.add(record, *line.stamp, *line.stamp, true);
     } else if (id == record.clock) {
-      bounds.add(record);
+      bounds.add(record, before.clock, after.clock, false);
     } else if (cycles && id == ClockId::kTsc) {
       if (record.counter == GuestCounter::kTsc)
-        bounds.add(
-            {record.before ? record.before->counter : 0, record.after ? record.after->counter : 0},
-            record);
+        bounds.add(record, before.counter, after.counter, false);
     } else if (relation && record.clock == *other) {
-      GuestBounds::Placed placed;
-      if (record.before) {
-        const std::uint64_t at = record.before->clock;
-        placed.before = earlier(relation->map()(at), relation->error_at(at));
-      }
-      if (record.after) {
-        const std::uint64_t at = record.after->clock;
-        placed.after = relation->map()(at) + relation->error_at(at);
-      }
-      bounds.add(placed, record);
+      bounds.add(record, record.before ? earliest(*relation, before.clock) : 0,
+                 record.after ? latest(*relation, after.clock) : 0, false);
     }
   }
   return {};
@@ -147,10 +141,8 @@ Result<std::vector<ClockBound>> bounds_through(ClockId clock, const std::vector<
   const auto relation = relation_from(clock, brackets, stamps, interval);
   if (!relation) return tl::unexpected(relation.error());
   for (ClockBound bound : bounds) {
-    if (bound.has_low())
-      bound.at_least = earlier(relation->map()(bound.at_least), relation->error_at(bound.at_least));
-    if (bound.has_high())
-      bound.at_most = relation->map()(bound.at_most) + relation->error_at(bound.at_most);
+    if (bound.has_low()) bound.at_least = earliest(*relation, bound.at_least);
+    if (bound.has_high()) bound.at_most = latest(*relation, bound.at_most);
     all.push_back(bound);
   }
   return all;

@@ -119,8 +119,9 @@ TEST(AddReadingsTest, AClockThatNothingRelatesIsAnError) {
 
 TEST(PtpTest, OneMomentOnTwoClocksBoundsThemFromBothSides) {
   GuestBounds bounds(ClockId::kMono);
-  bounds.add(line("3 0 ptp=9000:6050:1 before mono=1000").record);
-  bounds.add(line("3 1 after mono=1100").record);
+  (void)add_readings(bounds,
+                     {line("3 0 ptp=9000:6050:1 before mono=1000"), line("3 1 after mono=1100")},
+                     {"mono"}, {});
   EXPECT_THAT(bounds.host_real_bounds(),
               ElementsAre(ClockBound::at(1000, ClockBound::kNoLow, 9000),
                           ClockBound::at(1100, 9000, ClockBound::kNoHigh)));
@@ -131,9 +132,11 @@ TEST(PtpTest, OneMomentOnTwoClocksBoundsThemFromBothSides) {
 // reading knows to [4950, 5050] and the second to [4990, 5010].
 TEST(PtpTest, ASeriesNarrowsItsWideReadings) {
   GuestBounds bounds(ClockId::kMono);
-  bounds.add(line("3 0 ptp=9000:6050:1 before mono=1000").record);
-  bounds.add(line("3 1 ptp=9980:7030:1 before mono=2020 after mono=1100").record);
-  bounds.add(line("3 2 after mono=2040").record);
+  (void)add_readings(
+      bounds,
+      {line("3 0 ptp=9000:6050:1 before mono=1000"),
+       line("3 1 ptp=9980:7030:1 before mono=2020 after mono=1100"), line("3 2 after mono=2040")},
+      {"mono"}, {});
   EXPECT_THAT(bounds.host_real_bounds(),
               ElementsAre(ClockBound::at(1040, ClockBound::kNoLow, 9000),
                           ClockBound::at(1060, 9000, ClockBound::kNoHigh),
@@ -143,8 +146,9 @@ TEST(PtpTest, ASeriesNarrowsItsWideReadings) {
 
 TEST(PtpTest, AWallClockThatIsBehindMonoNarrowsNothing) {
   GuestBounds bounds(ClockId::kMono);
-  bounds.add(line("3 0 ptp=9000:50:1 before mono=1000").record);
-  bounds.add(line("3 1 after mono=1100").record);
+  (void)add_readings(bounds,
+                     {line("3 0 ptp=9000:50:1 before mono=1000"), line("3 1 after mono=1100")},
+                     {"mono"}, {});
   EXPECT_THAT(bounds.host_real_bounds(),
               ElementsAre(ClockBound::at(1000, ClockBound::kNoLow, 9000),
                           ClockBound::at(1100, 9000, ClockBound::kNoHigh)));

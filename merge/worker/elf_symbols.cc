@@ -1,6 +1,6 @@
 // Reads ELF symbol tables through libelf; build-id and debug link through libdw's dwelf functions.
 #include <elfutils/libdwelf.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gelf.h>
 #include <libelf.h>
 #include <sys/mman.h>
@@ -83,82 +83,53 @@ std::optional<char> type_of(const GElf_Sym& symbol) {
   return bind == STB_LOCAL ? 't' : bind == STB_WEAK ? 'W' : 'T';
 }
 
-// Reads the functions in symbol tables, row by row.
-class TableReader {
- public:
-  TableReader(Elf* elf, const std::vector<Section>& sections) : elf_(elf), sections_(sections) {
-    GElf_Ehdr header{};
-    if (gelf_getehdr(elf, &header) != nullptr) arm_ = header.e_machine == EM_ARM;
-  }
-
-  // Calls visit(symbol, limit, type, typed, name) for each function in the tables of this type
-  // (SHT_SYMTAB or SHT_DYNSYM), until it returns false. `limit`: the end of its section;
-  // `type`: the letter that nm prints for it; `typed`: false for STT_NOTYPE.
-  void read(GElf_Word table_type, auto visit) const {
-    for (std::size_t index = 0; index < sections_.size(); ++index) {
-      if (sections_[index].scn == nullptr || sections_[index].header.sh_type != table_type)
-        continue;
-      if (!read_table(index, visit)) return;
-    }
-  }
-
- private:
-  bool read_table(std::size_t table, auto& visit) const {
-    Elf_Data* data = elf_getdata(sections_[table].scn, nullptr);
-    const std::size_t entry = gelf_fsize(elf_, ELF_T_SYM, 1, EV_CURRENT);
-    if (data == nullptr || entry == 0) return true;
-    Elf_Data* extended = extended_indices(table);
+// Calls visit(address, size, limit, type, typed, name) for each function in the tables of this type
+// (SHT_SYMTAB or SHT_DYNSYM), until it returns false. `limit`: the end of its section; `type`: the
+// letter that nm prints for it; `typed`: false for STT_NOTYPE.
+void visit_functions(Elf* elf, const std::vector<Section>& sections, GElf_Word table_type,
+                     auto&& visit) {
+  GElf_Ehdr file{};
+  const bool arm = gelf_getehdr(elf, &file) != nullptr && file.e_machine == EM_ARM;
+  const std::size_t entry = gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT);
+  for (std::size_t table = 1; table < sections.size() && entry != 0; ++table) {
+    if (sections[table].header.sh_type != table_type) continue;
+    Elf_Data* data = elf_getdata(sections[table].scn, nullptr);
+    if (data == nullptr) continue;
+    const auto extended = std::ranges::find_if(sections, [table](const Section& one) {
+      return one.header.sh_type == SHT_SYMTAB_SHNDX && one.header.sh_link == table;
+    });
+    Elf_Data* indices = extended == sections.end() ? nullptr : elf_getdata(extended->scn, nullptr);
     const std::size_t count = std::min<std::size_t>(data->d_size / entry, 1U << 28);
     for (std::size_t i = 0; i < count; ++i) {
       GElf_Sym symbol{};
       Elf32_Word section = 0;
-      if (gelf_getsymshndx(data, extended, static_cast<int>(i), &symbol, &section) == nullptr)
+      if (gelf_getsymshndx(data, indices, static_cast<int>(i), &symbol, &section) == nullptr)
         continue;
       if (symbol.st_shndx != SHN_XINDEX) section = symbol.st_shndx;
-      if (!function(symbol, section, sections_[table].header.sh_link, visit)) return false;
+      const auto type = type_of(symbol);
+      if (!type || section == SHN_UNDEF || section >= sections.size()) continue;
+      const GElf_Shdr& home = sections[section].header;
+      if (!is_code(home)) continue;
+      const bool typed = GELF_ST_TYPE(symbol.st_info) != STT_NOTYPE;
+      if (arm && typed)
+        symbol.st_value &= ~std::uint64_t{1};  // Thumb functions are at odd addresses
+      const std::uint64_t limit = home.sh_addr + home.sh_size;
+      if (symbol.st_value < home.sh_addr || symbol.st_value >= limit) continue;
+      const char* name = elf_strptr(elf, sections[table].header.sh_link, symbol.st_name);
+      if (name == nullptr || *name == '\0') continue;
+      const std::string_view text(name, strnlen(name, kMaxName));
+      if (!typed && is_mapping_symbol(text)) continue;
+      if (!visit(symbol.st_value, symbol.st_size, limit, *type, typed, text)) return;
     }
-    return true;
   }
-
-  Elf_Data* extended_indices(std::size_t table) const {
-    for (const Section& section : sections_)
-      if (section.scn != nullptr && section.header.sh_type == SHT_SYMTAB_SHNDX &&
-          section.header.sh_link == table)
-        return elf_getdata(section.scn, nullptr);
-    return nullptr;
-  }
-
-  bool function(const GElf_Sym& symbol, std::size_t section, std::size_t strings,
-                auto& visit) const {
-    const auto type = type_of(symbol);
-    if (!type || section == SHN_UNDEF || section >= sections_.size()) return true;
-    const GElf_Shdr& home = sections_[section].header;
-    if (!is_code(home)) return true;
-    const bool typed = GELF_ST_TYPE(symbol.st_info) != STT_NOTYPE;
-    GElf_Sym placed = symbol;
-    if (arm_ && typed) placed.st_value &= ~std::uint64_t{1};  // Thumb functions have odd addresses
-    const std::uint64_t limit = home.sh_addr + home.sh_size;
-    if (placed.st_value < home.sh_addr || placed.st_value >= limit) return true;
-    const char* name = elf_strptr(elf_, strings, symbol.st_name);
-    if (name == nullptr || *name == '\0') return true;
-    const std::string_view text(name, strnlen(name, kMaxName));
-    if (!typed && is_mapping_symbol(text)) return true;
-    return visit(placed, limit, *type, typed, text);
-  }
-
-  Elf* elf_;
-  const std::vector<Section>& sections_;
-  bool arm_ = false;
-};
+}
 
 std::string build_id_of(Elf* elf) {
   const void* bytes = nullptr;
   const ssize_t length = dwelf_elf_gnu_build_id(elf, &bytes);
-  std::string text;
-  if (length <= 0 || length > 64) return text;
-  for (ssize_t i = 0; i < length; ++i)
-    text += fmt::format("{:02x}", static_cast<const unsigned char*>(bytes)[i]);
-  return text;
+  if (length <= 0 || length > 64) return {};
+  const auto* first = static_cast<const unsigned char*>(bytes);
+  return fmt::format("{:02x}", fmt::join(first, first + length, ""));
 }
 
 std::uint32_t crc32_of(std::span<const std::byte> bytes) {
@@ -187,7 +158,7 @@ void open_file(const UniqueFd& descriptor) {
   const char* link = dwelf_elf_gnu_debuglink(opened.elf, &checksum);
   bool has_table = false;
   const auto sections = sections_of(opened.elf);
-  TableReader(opened.elf, sections).read(SHT_SYMTAB, [&has_table](auto&&...) {
+  visit_functions(opened.elf, sections, SHT_SYMTAB, [&has_table](auto&&...) {
     has_table = true;
     return false;
   });
@@ -217,14 +188,9 @@ void send_symbols(MessageReader& request) {
     rows.number(std::uint32_t{typed});
     rows.text(name);
     answer_piece(MessageKind::kSymbols, rows);
+    return true;
   };
-  const auto sections = sections_of(opened.elf);
-  TableReader(opened.elf, sections)
-      .read(table, [&send](const GElf_Sym& symbol, std::uint64_t limit, char type, bool typed,
-                           std::string_view name) {
-        send(symbol.st_value, symbol.st_size, limit, type, typed, name);
-        return true;
-      });
+  visit_functions(opened.elf, sections_of(opened.elf), table, send);
   for (const LinkageEntry& entry : linkage_entries(opened.elf))
     send(entry.address, entry.size, entry.limit, 'T', true, entry.name);
   answer_end(MessageKind::kSymbols, rows);

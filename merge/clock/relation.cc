@@ -82,13 +82,14 @@ Result<Relation> Relation::fit(std::span<const ClockBound> bounds, const Assumpt
       relation.interval_.last = std::max(relation.interval_.last, last_source(b));
     }
   }
-  relation.make_map(FeasibleLines::of(plausible, assumption.rates));
+  relation.make_map();
   return relation;
 }
 
 // Makes the map, of one line or more. Any map is correct, because the error covers all times that
 // envelope_ allows; this one is likely to be the nearest.
-void Relation::make_map(const std::optional<FeasibleLines>& lines) {
+void Relation::make_map() {
+  const std::optional<Range> lines = envelope_.line_rates();
   std::vector<std::uint64_t> knots{interval_.first};
   if (!lines) {
     const std::uint64_t apart = (interval_.last - interval_.first) / kMostPieces;
@@ -96,7 +97,7 @@ void Relation::make_map(const std::optional<FeasibleLines>& lines) {
       if (place > knots.back() + apart && place < interval_.last) knots.push_back(place);
   }
   const auto middle = [&](std::uint64_t source) {
-    return (lines ? lines->at(source) : envelope_.at(source)).middle();
+    return (lines ? envelope_.lines_at(*lines, source) : envelope_.at(source)).middle();
   };
   for (std::size_t i = 0; i < knots.size(); ++i) {
     const std::uint64_t first = knots[i];
@@ -132,7 +133,7 @@ void Relation::measure_error() {
 }
 
 std::uint64_t Relation::error_at(std::uint64_t source) const {
-  const FeasibleLines::Range possible = envelope_.at(source);
+  const Range possible = envelope_.at(source);
   const auto mapped = static_cast<long double>(map_(source));
   const long double error = std::max(possible.high - mapped, mapped - possible.low);
   return clamped_time(std::ceil(error + 1 + envelope_.rates().most));

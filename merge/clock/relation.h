@@ -1,9 +1,9 @@
 // Relates one clock to another, from bounds: a map, and an error bound that holds under an
 // assumption on how far the clocks' rates change. Pure.
 //
-//   bounds ─┬─→ WanderEnvelope ── where the target's clock can be ─────────→ error
-//           └─→ FeasibleLines  ── one line where the bounds let the rates be constant, else the
-//                                 middle of the envelope from bound to bound ─→ map
+//   bounds ─→ WanderEnvelope ─┬─ where the target's clock can be ─────────→ error
+//                             └─ one line where the bounds let the rates be constant, else the
+//                                middle of the envelope from bound to bound ─→ map
 //
 // The true target time is within error_at() of the map, if the assumption holds. If bounds
 // contradict the assumption, because a clock was set, slewed or stopped, the Error says when.
@@ -56,7 +56,7 @@ class Relation {
 
  private:
   explicit Relation(WanderEnvelope envelope) : envelope_(std::move(envelope)) {}
-  void make_map(const std::optional<FeasibleLines>& lines);
+  void make_map();
   void measure_error();
 
   WanderEnvelope envelope_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 namespace trapline::clocks {
 namespace {
@@ -36,6 +37,13 @@ void sweep(auto& places, long double slow, long double fast) {
     place.low = std::max(place.low, after.low - fast * apart);
     place.high = std::min(place.high, after.high - slow * apart);
   }
+}
+
+// Narrows a range, at whose end `from` alone `holds` is true, to two neighbouring values.
+std::pair<long double, long double> turn(long double from, long double to, const auto& holds) {
+  for (long double middle = 0; (middle = from + (to - from) / 2) != from && middle != to;)
+    (holds(middle) ? from : to) = middle;
+  return {from, to};
 }
 
 }  // namespace
@@ -200,8 +208,8 @@ void WanderEnvelope::make_cells() {
   }
 }
 
-FeasibleLines::Range WanderEnvelope::Cell::at(long double source) const {
-  FeasibleLines::Range range{-kInfinity, kInfinity};
+Range WanderEnvelope::Cell::at(long double source) const {
+  Range range{-kInfinity, kInfinity};
   const auto after = std::ranges::lower_bound(places, source, {}, &Place::source);
   if (after != places.end()) {
     const long double apart = after->source - source;
@@ -216,14 +224,64 @@ FeasibleLines::Range WanderEnvelope::Cell::at(long double source) const {
   return range;
 }
 
-FeasibleLines::Range WanderEnvelope::at(std::uint64_t source) const {
-  FeasibleLines::Range all{kInfinity, -kInfinity};
+Range WanderEnvelope::at(std::uint64_t source) const {
+  Range all{kInfinity, -kInfinity};
   for (const Cell& cell : cells_) {
-    const FeasibleLines::Range one = cell.at(difference(source, source_));
+    const Range one = cell.at(difference(source, source_));
     all = {std::min(all.low, one.low), std::max(all.high, one.high)};
   }
   return {all.low + static_cast<long double>(target_),
           all.high + static_cast<long double>(target_)};
+}
+
+// Returns what a line of this rate touches that is as low, or as high, as the bounds allow.
+WanderEnvelope::Corner WanderEnvelope::touched(bool low, long double rate) const {
+  Corner corner{0, low ? -kInfinity : kInfinity};
+  for (const Place& place : places_) {
+    const Corner one{place.source, low ? place.low : place.high};
+    const long double offset = one.offset(rate), best = corner.offset(rate);
+    if (low ? offset > best : offset < best) corner = one;
+  }
+  return corner;
+}
+
+std::optional<Range> WanderEnvelope::line_rates() const {
+  const auto room = [this](long double rate) {
+    return touched(false, rate).offset(rate) - touched(true, rate).offset(rate);
+  };
+  const long double least = slowest_, most = fastest_ + change_;
+  // The room between the lowest and the highest line of a rate is a concave function of the rate.
+  const auto [grows, falls] = turn(least, most, [this](long double rate) {
+    return touched(true, rate).source > touched(false, rate).source;
+  });
+  const long double best = room(grows) > room(falls) ? grows : falls;
+  if (room(best) < -kRounding) return std::nullopt;
+  const auto end_of = [&](long double end) {
+    if (room(end) >= 0) return end;
+    const auto [in, out] = turn(best, end, [&](long double rate) { return room(rate) >= 0; });
+    const Corner low = touched(true, out), high = touched(false, out);
+    return low.source == high.source
+               ? in
+               : std::clamp((high.target - low.target) / (high.source - low.source), least, most);
+  };
+  return Range{end_of(least), end_of(most)};
+}
+
+Range WanderEnvelope::lines_at(const Range& rates, std::uint64_t source) const {
+  const long double x = difference(source, source_);
+  const auto side = [&](bool low) {
+    const auto [from, to] = turn(rates.low, rates.high, [&](long double rate) {
+      const long double at = touched(low, rate).source;
+      return low ? at > x : at < x;
+    });
+    const Corner a = touched(low, from), b = touched(low, to);
+    // The line that is lowest, or highest, at x touches two bounds, or has a rate at an end.
+    const long double rate = a.source != b.source ? (a.target - b.target) / (a.source - b.source)
+                             : from == rates.low  ? from
+                                                  : to;
+    return (low ? b : a).offset(rate) + rate * x + static_cast<long double>(target_);
+  };
+  return {side(true), side(false)};
 }
 
 std::vector<std::uint64_t> WanderEnvelope::places() const {
@@ -240,7 +298,7 @@ long double WanderEnvelope::distance(const ClockMap::Piece& map, std::uint64_t f
   long double most = 0;
   for (const Cell& cell : cells_) {
     const auto look = [&](std::uint64_t source) {
-      const FeasibleLines::Range range = cell.at(difference(source, source_));
+      const Range range = cell.at(difference(source, source_));
       const long double mapped = difference(map(source), target_);
       most = std::max({most, range.high - mapped, mapped - range.low});
     };
@@ -266,6 +324,16 @@ long double WanderEnvelope::distance(const ClockMap::Piece& map, std::uint64_t f
     }
   }
   return most;
+}
+
+ClockMap::Piece piece_of(std::uint64_t from, std::uint64_t source, long double target,
+                         long double rate) {
+  ClockMap::Piece piece{from, source, clamped_time(std::round(target)), 0, 62};
+  rate = std::max(rate, 0.0L);  // an ambiguous stretch must not run backwards
+  while (piece.shift > 0 && rate * std::exp2(static_cast<long double>(piece.shift)) >= 0x1p63L)
+    --piece.shift;
+  piece.mult = clamped_time(std::round(rate * std::exp2(static_cast<long double>(piece.shift))));
+  return piece;
 }
 
 }  // namespace trapline::clocks

@@ -50,7 +50,7 @@ GROUPS = {
              [unit(ANALYZE, "ExitTracker*:*VcpuStates*"), unit(ANALYZE), *REPORTS,
               oracles("halt", *(f"tests/data/{name}.dat" for name in HALTS)),
               oracles("report", *(f"tests/data/{name}.dat" for name in (*HALTS, "vmx/demo-2cpus", "box/two-vms")))]),
-    "clock": (["merge/clock/feasible_lines.cc", "merge/clock/relation.cc", "merge/clock/wander_envelope.cc"],
+    "clock": (["merge/clock/relation.cc", "merge/clock/wander_envelope.cc"],
               [unit("tests/merge/clock/clock_test", "-RatePath.*"), unit("tests/merge/clock/clock_test", "RatePath.*")]),
     "call": (["plugin/call_tracker.cc", "plugin/call_tracker_stacks.cc"],
              [unit("tests/plugin/plugin_test", "CallTracker*:StackPool*:RandomGuest*")]),

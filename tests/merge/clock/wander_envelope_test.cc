@@ -44,9 +44,8 @@ std::vector<Side> sides_of(const std::vector<ClockBound>& bounds) {
 }
 
 // Where a clock can be at x that never runs slower than `slow` nor faster than `fast`.
-FeasibleLines::Range range_at(const std::vector<Side>& sides, long double slow, long double fast,
-                              long double x) {
-  FeasibleLines::Range range{-kInfinity, kInfinity};
+Range range_at(const std::vector<Side>& sides, long double slow, long double fast, long double x) {
+  Range range{-kInfinity, kInfinity};
   for (const Side& side : sides) {
     const long double along = x - side.x;
     if (side.low)
@@ -83,12 +82,12 @@ Rates rates_of(const std::vector<Side>& sides, const Assumption& assumption) {
 }
 
 // The union over the rates, in cells as wide as the header says.
-FeasibleLines::Range union_at(const std::vector<Side>& sides, const Rates& rates, long double x) {
+Range union_at(const std::vector<Side>& sides, const Rates& rates, long double x) {
   const long double span = rates.fastest - rates.slowest;
   const int cells = rates.change > 0
                         ? std::clamp(static_cast<int>(std::ceil(span * 16 / rates.change)), 1, 64)
                         : 64;
-  FeasibleLines::Range all{kInfinity, -kInfinity};
+  Range all{kInfinity, -kInfinity};
   for (int i = 0; i < cells; ++i) {
     const auto one = range_at(sides, rates.slowest + span * i / cells,
                               rates.slowest + span * (i + 1) / cells + rates.change, x);

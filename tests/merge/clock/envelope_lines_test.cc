@@ -1,6 +1,4 @@
-// The polygon of possible lines against all crossings of its edges, tried one by one.
-#include "merge/clock/feasible_lines.h"
-
+// The lines that fit all bounds, against all crossings of the bounds' edges, tried one by one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 
 #include "merge/clock/assumption.h"
 #include "merge/clock/relation.h"
+#include "merge/clock/wander_envelope.h"
 
 namespace trapline::clocks {
 namespace {
@@ -62,7 +61,7 @@ std::vector<Line> corners_of(const std::vector<Edge>& edges, RateWindow rates) {
   return corners;
 }
 
-TEST(FeasibleLines, AreBetweenTheCornersThatTryingAllFinds) {
+TEST(EnvelopeLines, AreBetweenTheCornersThatTryingAllFinds) {
   constexpr RateWindow kRates{0.5, 2.0};
   std::mt19937_64 random(3);
   int some = 0, ended_by_brackets = 0;
@@ -75,35 +74,38 @@ TEST(FeasibleLines, AreBetweenTheCornersThatTryingAllFinds) {
       const auto truth = static_cast<std::uint64_t>(std::llround(5000 + rate * source));
       bounds.push_back(ClockBound::at(source, truth - up_to(150), truth + up_to(150)));
     }
-    const auto lines = FeasibleLines::of(bounds, kRates);
+    const WanderEnvelope envelope(bounds, {kRates, 0});
+    const auto rates = envelope.contradiction() ? std::nullopt : envelope.line_rates();
     const std::vector<Line> corners = corners_of(edges_of(bounds), kRates);
-    ASSERT_EQ(lines.has_value(), !corners.empty()) << i;
-    if (!lines) continue;
+    ASSERT_EQ(rates.has_value(), !corners.empty()) << i;
+    if (!rates) continue;
     ++some;
     const auto [slowest, fastest] = std::ranges::minmax(corners, {}, &Line::rate);
-    EXPECT_NEAR(static_cast<double>(lines->rates().low), static_cast<double>(slowest.rate), 1e-6)
-        << i;
-    EXPECT_NEAR(static_cast<double>(lines->rates().high), static_cast<double>(fastest.rate), 1e-6)
-        << i;
+    EXPECT_NEAR(static_cast<double>(rates->low), static_cast<double>(slowest.rate), 1e-6) << i;
+    EXPECT_NEAR(static_cast<double>(rates->high), static_cast<double>(fastest.rate), 1e-6) << i;
     ended_by_brackets += slowest.rate > kRates.least && fastest.rate < kRates.most ? 1 : 0;
     for (const std::uint64_t x : {0u, 1500u, 2500u, 9000u}) {
       const auto at = [x](const Line& line) { return line.offset + line.rate * x; };
       const auto [low, high] = std::ranges::minmax(corners, {}, at);
-      EXPECT_NEAR(static_cast<double>(lines->at(x).low), static_cast<double>(at(low)), 0.01) << i;
-      EXPECT_NEAR(static_cast<double>(lines->at(x).high), static_cast<double>(at(high)), 0.01) << i;
+      EXPECT_NEAR(static_cast<double>(envelope.lines_at(*rates, x).low),
+                  static_cast<double>(at(low)), 0.01)
+          << i;
+      EXPECT_NEAR(static_cast<double>(envelope.lines_at(*rates, x).high),
+                  static_cast<double>(at(high)), 0.01)
+          << i;
     }
   }
   EXPECT_GT(some, 1000);
   EXPECT_GT(ended_by_brackets, 500);
 }
 
-TEST(FeasibleLines, APieceDoesNotRunBackwards) {
+TEST(EnvelopeLines, APieceDoesNotRunBackwards) {
   const ClockMap map({piece_of(0, 100, 5000, -2)});
   EXPECT_EQ(map(100), 5000u);
   EXPECT_EQ(map(900), 5000u);
 }
 
-TEST(FeasibleLines, ATargetsTimeIsReachedAtItsSource) {
+TEST(EnvelopeLines, ATargetsTimeIsReachedAtItsSource) {
   std::vector<ClockBound> bounds;
   for (std::uint64_t i = 1; i < 20; ++i)
     bounds.push_back(ClockBound::reading(1000 * i, 1000 * i + 10, 7000 + 1000 * i + 5, i));

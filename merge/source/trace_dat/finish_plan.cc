@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "backend_ftrace/base/json_text.h"
-#include "merge/source/trace_dat/layout_reader.h"
 #include "merge/source/trace_dat/unfinished.h"
 
 namespace trapline::trace_dat {

@@ -4,7 +4,7 @@
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text.h"
-#include "merge/source/trace_dat/layout_reader.h"
+#include "merge/source/trace_dat/layout.h"
 
 namespace trapline::trace_dat {
 namespace {

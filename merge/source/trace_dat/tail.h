@@ -11,6 +11,38 @@
 
 namespace trapline::trace_dat {
 
+constexpr std::uint32_t kMostCpus = 8192;
+
+// Option ids of trace-cmd.dat.v6(5) up to trace-cmd 3.2; they are also the ids of version 7's
+// sections.
+enum Option : std::uint16_t {
+  kDone = 0,
+  kDate = 1,
+  kCpuStat = 2,
+  kBuffer = 3,
+  kTraceClock = 4,
+  kUname = 5,
+  kHook = 6,
+  kOffset = 7,
+  kCpuCount = 8,
+  kVersion = 9,
+  kProcMaps = 10,
+  kTraceId = 11,
+  kTimeShift = 12,
+  kGuest = 13,
+  kTsc2Nsec = 14,
+  kStrings = 15,
+  kHeaderInfo = 16,
+  kFtraceEvents = 17,
+  kEventFormats = 18,
+  kKallsyms = 19,
+  kPrintk = 20,
+  kCmdlines = 21,
+  kBufferText = 22,
+  kTraplineLoss = 0x8001,  // trace-cmd skips options that it does not know
+};
+inline constexpr std::string_view kTraplineLossName{"TRAPLINE_LOSS\0", 14};
+
 // The text in the option VERSION of trapline's own recordings, which trace-cmd prints. Tells which
 // thread switches were left out:
 //

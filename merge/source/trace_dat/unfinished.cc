@@ -16,7 +16,6 @@
 #include "backend_ftrace/base/json_text.h"
 #include "backend_ftrace/base/paths.h"
 #include "merge/source/trace_dat/finish_plan.h"
-#include "merge/source/trace_dat/layout_reader.h"
 
 namespace trapline::trace_dat {
 namespace {

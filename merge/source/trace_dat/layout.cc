@@ -500,8 +500,8 @@ class LayoutReader {
     return reader.status();
   }
 
-  Result<SectionHeader> section_at(std::uint64_t offset) {
-    MetaReader reader = at(offset);
+  // Reads the header of a section, up to the section's content.
+  SectionHeader read_section_header(MetaReader& reader) const {
     SectionHeader header;
     header.id = reader.number<std::uint16_t>();
     const bool compressed = (reader.number<std::uint16_t>() & 1) != 0;
@@ -509,6 +509,12 @@ class LayoutReader {
     reader.skip(4);  // offset of the section's name in the string table
     header.body.size = reader.number<std::uint64_t>();
     header.body.offset = reader.position();
+    return header;
+  }
+
+  Result<SectionHeader> section_at(std::uint64_t offset) const {
+    MetaReader reader = at(offset);
+    const SectionHeader header = read_section_header(reader);
     if (reader.ok() && !file_.holds(header.body.offset, header.body.size))
       reader.fail_here("a section ends outside the file");
     if (!reader.ok()) return tl::unexpected(reader.status().error());
@@ -521,9 +527,8 @@ class LayoutReader {
     if (offset >= kFarthest) return true;  // damage, which section_at() reports
     if (!file_.holds(offset, kHeader)) return false;
     MetaReader reader = at(offset);
-    reader.skip(kHeader - sizeof(std::uint64_t));
-    const auto size = reader.number<std::uint64_t>();
-    return size >= kFarthest || file_.holds(offset + kHeader, size);
+    const Extent body = read_section_header(reader).body;
+    return body.size >= kFarthest || file_.holds(body.offset, body.size);
   }
 
   Result<MetaReader> open_section(const Extent& body) {
@@ -654,20 +659,17 @@ class LayoutReader {
   // CPU's. The options before tell which CPUs those are.
   Result<void> find_cut_buffer_v7(std::uint64_t offset) {
     MetaReader reader = at(offset);
-    std::uint16_t id = kStrings;
-    bool compressed = false;
-    while (id == kStrings && reader.ok()) {
-      id = reader.number<std::uint16_t>();
-      compressed = (reader.number<std::uint16_t>() & 1) != 0;
-      reader.skip(4);
-      const auto size = reader.number<std::uint64_t>();
-      if (id == kStrings) reader.skip(size);
+    SectionHeader header = read_section_header(reader);
+    while (header.id == kStrings && reader.ok()) {
+      reader.skip(header.body.size);
+      header = read_section_header(reader);
     }
+    const bool compressed = header.body.compression != Compression::kNone;
     const auto recorded = std::ranges::find_if(recorded_, [this](const Recorded& one) {
       return !one.cpus.empty() &&
              std::ranges::find(layout_.buffers, one.name, &Buffer::name) == layout_.buffers.end();
     });
-    if (!reader.ok() || id != kBuffer || recorded == recorded_.end()) return {};
+    if (!reader.ok() || header.id != kBuffer || recorded == recorded_.end()) return {};
     const std::uint64_t page = layout_.page_size;
     if (!std::has_single_bit(page)) return {};
     if (!compressed && recorded->cpus.size() > 1) {
@@ -677,11 +679,11 @@ class LayoutReader {
                   file_.path(), file_.size(), recorded->cpus.size());
     }
     Buffer buffer{recorded->name, layout_.page_size, {}};
-    std::uint64_t place = reader.position();
+    std::uint64_t place = header.body.offset;
     for (const std::uint32_t cpu : recorded->cpus) {
       place = (place + page - 1) / page * page;
       Extent pages{place, file_.size() + 1 - std::min(place, file_.size()),
-                   compressed ? layout_.compression : Compression::kNone};
+                   header.body.compression};
       const auto blocks = compressed ? whole_blocks(file_, pages, layout_.order) : WholeBlocks{};
       // Like trace-cmd's size, this does not include the number of blocks.
       if (blocks.all) pages.size = blocks.end - place - sizeof(std::uint32_t);

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
-#include "merge/source/trace_dat/sample.h"
+#include "merge/source/trace_dat/trace_dat_source.h"
 #include "tests/support/tracecmd_reader.h"
 
 namespace trapline::test {
@@ -21,10 +21,11 @@ void take(std::uint64_t time, std::int64_t missed, std::uint32_t cpu, std::uint3
 
 std::unique_ptr<LibtracecmdSource> LibtracecmdSource::open(const std::string& path) {
   auto file = File::open(path);
-  auto layout = file ? trace_dat::read_layout(*file)
-                     : Result<trace_dat::Layout>(tl::unexpected(file.error()));
-  auto formats = layout ? trace_dat::read_formats(*file, *layout)
-                        : Result<kernel_events::Formats>(tl::unexpected(layout.error()));
+  auto recording =
+      file ? trace_dat::open_trace_dat(*file)
+           : Result<std::unique_ptr<trace_dat::TraceDatSource>>(tl::unexpected(file.error()));
+  auto formats = recording ? trace_dat::read_formats(*file, (*recording)->layout())
+                           : Result<kernel_events::Formats>(tl::unexpected(recording.error()));
   if (!formats) {
     ADD_FAILURE() << formats.error().message;
     return nullptr;
@@ -35,19 +36,9 @@ std::unique_ptr<LibtracecmdSource> LibtracecmdSource::open(const std::string& pa
     ADD_FAILURE() << "libtracecmd cannot read " << path;
     return nullptr;
   }
-  const auto capabilities = trace_dat::sample_capabilities(*file, *layout, *formats);
-  EXPECT_TRUE(capabilities) << capabilities.error().message;
-  SourceInfo info{file->path(), "trace.dat", layout->clock, false};
-  // libtracecmd applies what the file says of its times.
-  trace_dat::TraceFile recording{std::move(*file),
-                                 std::move(*layout),
-                                 std::move(*formats),
-                                 std::move(info),
-                                 trace_dat::TimeScale(1, 0, 0),
-                                 false};
   return std::unique_ptr<LibtracecmdSource>(
-      new LibtracecmdSource(std::make_shared<const trace_dat::TraceFile>(std::move(recording)),
-                            capabilities.value_or(Capabilities{}), std::exchange(g_records, {})));
+      new LibtracecmdSource(std::move(*formats), (*recording)->info(), (*recording)->capabilities(),
+                            std::exchange(g_records, {})));
 }
 
 // A loss is only known when the record after it arrives: its event comes late in time.
@@ -63,6 +54,7 @@ Read LibtracecmdSource::next(Event& event) {
   told_loss_ = false;
   last = record.time;
   ++next_;
+  // libtracecmd applies what the file says of its times.
   decode({record.time, record.data.data(), static_cast<std::uint32_t>(record.data.size())},
          Timestamp(record.time), record.cpu, event);
   return Read::kEvent;

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "merge/source/trace_dat/trace_dat_source.h"
+#include "merge/source/kernel_events/kernel_event_source.h"
 
 namespace trapline::test {
 
-class LibtracecmdSource final : public trace_dat::TraceDatSource {
+class LibtracecmdSource final : public kernel_events::KernelEventSource {
  public:
   // Reads all of the file; fails the test where libtracecmd cannot.
   [[nodiscard]] static std::unique_ptr<LibtracecmdSource> open(const std::string& path);
@@ -27,9 +27,10 @@ class LibtracecmdSource final : public trace_dat::TraceDatSource {
   };
 
  private:
-  LibtracecmdSource(std::shared_ptr<const trace_dat::TraceFile> recording,
-                    Capabilities capabilities, std::vector<Record> records)
-      : TraceDatSource(std::move(recording), capabilities), records_(std::move(records)) {}
+  LibtracecmdSource(kernel_events::Formats formats, SourceInfo info, Capabilities capabilities,
+                    std::vector<Record> records)
+      : KernelEventSource(std::move(formats), std::move(info), capabilities, false),
+        records_(std::move(records)) {}
 
   std::vector<Record> records_;
   std::vector<std::uint64_t> last_time_;  // by stream

@@ -51,7 +51,7 @@ std::unique_ptr<TraceDatSource> open(const std::string& path,
   return source ? std::move(*source) : nullptr;
 }
 
-Stream drain_all(std::unique_ptr<TraceDatSource> source) {
+Stream drain_all(std::unique_ptr<Source> source) {
   Stream stream;
   if (!source) return stream;
   Event event;

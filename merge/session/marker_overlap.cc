@@ -7,9 +7,9 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/source/marker_calls.h"
+#include "merge/source/open_recording.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 #include "merge/source/uftrace/sync_file.h"
-#include "merge/source/uftrace/uftrace_source.h"
 
 namespace trapline {
 namespace {

@@ -11,14 +11,9 @@
 #include "backend_ftrace/tracetool/trace_events.h"
 #include "merge/session/session_json.h"
 #include "merge/session/wrapped_sources.h"
-#include "merge/source/other_texts.h"
-#include "merge/source/perf_data/perf_data_source.h"
-#include "merge/source/qemu_log/qemu_log_source.h"
-#include "merge/source/simpletrace/simpletrace_source.h"
+#include "merge/source/open_recording.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 #include "merge/source/trace_dat/unfinished.h"
-#include "merge/source/trace_text/trace_text_source.h"
-#include "merge/source/uftrace/uftrace_source.h"
 
 namespace trapline {
 namespace {

@@ -1,4 +1,7 @@
-#include "merge/source/encoded_copy.h"
+// Decodes files that were encoded for sending: gzip, zstd, UTF-16, the quoted-printable and base64
+// of mails, HTML, the colours of grep. An encoded file is decoded once, to a temporary file, and
+// read from there. In a mail, only the encoded parts are changed.
+#include "merge/source/stream_copy.h"
 
 #include <unistd.h>
 #include <zlib.h>
@@ -15,7 +18,6 @@
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
-#include "merge/source/stream_copy.h"
 
 namespace trapline {
 namespace {

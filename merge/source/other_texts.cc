@@ -1,10 +1,10 @@
-#include "merge/source/other_texts.h"
-
+// Recognises texts and archives that are not recordings, and says what to use instead.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "merge/model/kernel_events.h"
+#include "merge/source/open_recording.h"
 
 namespace trapline {
 namespace {

@@ -17,7 +17,6 @@
 
 #include "backend_ftrace/base/held_files.h"
 #include "backend_ftrace/base/text_file.h"
-#include "merge/source/encoded_copy.h"
 
 namespace trapline {
 

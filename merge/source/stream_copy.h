@@ -29,4 +29,9 @@ inline constexpr std::string_view kStandardInput = "-";
 // file cannot be opened; an empty stream; trace_pipe, which has no end; those of decoded_copy().
 [[nodiscard]] Result<UniqueFd> open_readable(const std::string& path);
 
+// Returns a temporary file with the decoded bytes; an invalid descriptor if `file` is not encoded.
+// `path` is for messages. Errors: a compressed stream ends early, is damaged or expands more than a
+// thousandfold; an encoded text has more than 64 MiB; there is no room for the temporary file.
+[[nodiscard]] Result<UniqueFd> decoded_copy(const std::string& path, int file);
+
 }  // namespace trapline

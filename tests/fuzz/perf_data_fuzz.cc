@@ -1,6 +1,6 @@
 // A perf.data, from its first byte to the spans: header or pipe, attrs, features, formats, records,
 // compressed ones, order.
-#include "merge/source/perf_data/perf_data_source.h"
+#include "merge/source/open_recording.h"
 #include "tests/fuzz/bounded.h"
 #include "tests/fuzz/checked_pipeline.h"
 #include "tests/fuzz/input_files.h"

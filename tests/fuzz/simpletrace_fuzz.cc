@@ -1,7 +1,7 @@
 // A simpletrace file, versions 2 to 4 or as the RFC had it, in either byte order, through the
 // pipeline; and what its own lines say of each record.
 #include "backend_ftrace/simpletrace/reader.h"
-#include "merge/source/simpletrace/simpletrace_source.h"
+#include "merge/source/open_recording.h"
 #include "tests/fuzz/bounded.h"
 #include "tests/fuzz/checked_pipeline.h"
 #include "tests/fuzz/declared_events.h"

@@ -1,5 +1,5 @@
 // A trace as text, through the pipeline.
-#include "merge/source/trace_text/trace_text_source.h"
+#include "merge/source/open_recording.h"
 #include "tests/fuzz/text_target.h"
 #include "tests/support/open_by_path.h"
 

@@ -1,7 +1,7 @@
 // A whole uftrace directory, through the pipeline: info, task.txt, map, symbols, records with their
 // values, schedule events, functions of the kernel, sync records.
+#include "merge/source/open_recording.h"
 #include "merge/source/uftrace/sync_file.h"
-#include "merge/source/uftrace/uftrace_source.h"
 #include "tests/fuzz/bounded.h"
 #include "tests/fuzz/checked_pipeline.h"
 #include "tests/fuzz/input_files.h"

@@ -6,12 +6,9 @@
 #include <string_view>
 
 #include "merge/session/open.h"
-#include "merge/source/perf_data/perf_data_source.h"
-#include "merge/source/qemu_log/qemu_log_source.h"
-#include "merge/source/simpletrace/simpletrace_source.h"
+#include "merge/source/open_recording.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 #include "merge/source/trace_dat/unfinished.h"
-#include "merge/source/trace_text/trace_text_source.h"
 
 namespace trapline {
 

@@ -1,5 +1,13 @@
-#include "merge/source/perf_data/perf_data_source.h"
-
+// Reads a perf.data as a source: perf record of tracepoints, or perf kvm stat record, in a file or
+// from a pipe. A tracepoint's sample holds the same record of the event as ftrace's buffer, and the
+// file has the event's format, so the sample is decoded like an event of a trace.dat.
+//
+//   file → RecordReader → sample, lost, comm, fork → RecordOrder → decode → Event
+//
+// Losses (LOST, THROTTLE, and at the end LOST_SAMPLES) are Lost events of their CPU; threads' names
+// and processes come from perf's COMM and FORK records. A record that comes later than perf's
+// rounds allow is counted as damaged. A file that was cut off is read up to its last whole record
+// and ends with an error.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -15,6 +23,7 @@
 #include "merge/model/processes.h"
 #include "merge/source/kernel_events/capability_looker.h"
 #include "merge/source/kernel_events/kernel_event_source.h"
+#include "merge/source/open_recording.h"
 #include "merge/source/perf_data/record_order.h"
 #include "merge/source/perf_data/record_reader.h"
 

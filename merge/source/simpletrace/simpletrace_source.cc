@@ -1,5 +1,11 @@
-#include "merge/source/simpletrace/simpletrace_source.h"
-
+// Reads a simpletrace file as a source: each event is a Marker with the text that QEMU's ftrace
+// backend would have written, "NAME ARGS", on CLOCK_MONOTONIC. The file has processes but no
+// threads: the thread is the process's first one, and the CPU is 0.
+//
+// Records may be slightly out of order (each gets its time before it is written): the source sorts
+// within a window of 4,096 records and counts a record that comes even later as damaged. Dropped
+// events become a Lost event; a damaged or incomplete file ends with an error status after its last
+// whole record.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +13,7 @@
 
 #include "backend_ftrace/simpletrace/reader.h"
 #include "backend_ftrace/tracetool/event_text.h"
+#include "merge/source/open_recording.h"
 #include "merge/source/programs_events.h"
 
 namespace trapline {

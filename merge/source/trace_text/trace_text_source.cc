@@ -1,5 +1,15 @@
-#include "merge/source/trace_text/trace_text_source.h"
-
+// Reads a printed trace as a source: `trace-cmd report`, with and without -t and -R, the files
+// trace and trace_pipe of tracefs, `perf script`, and excerpts pasted into a mail: quoted, cut,
+// wrapped, with prose around.
+//
+//   file → TextLines → TextLine → TextEvents → Event
+//                └ TextLosses, before it is read
+//
+// A text does not name its clock. Its times are as exact as their last digit. Whole numbers, which
+// trace-cmd prints for clocks that it does not know, have the unit that the user or a line about
+// the clock gives. An event that comes after one with a later time gets that later time. Such
+// lines, and lines that are not part of a trace, are counted, and facts() reports them as notes. An
+// event whose text is cut off counts as damaged. A text that was pasted twice is read once.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -15,6 +25,7 @@
 #include "merge/model/kernel_events.h"
 #include "merge/source/file.h"
 #include "merge/source/marker_calls.h"
+#include "merge/source/open_recording.h"
 #include "merge/source/payload_text.h"
 #include "merge/source/trace_text/logical_lines.h"
 #include "merge/source/trace_text/text_events.h"

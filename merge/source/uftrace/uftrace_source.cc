@@ -1,5 +1,15 @@
-#include "merge/source/uftrace/uftrace_source.h"
-
+// Reads a uftrace data directory as a source: function entries and exits become GuestCall events on
+// the directory's own clock. Reads those of our plugin, of QEMU's uftrace plugin, and of `uftrace
+// record` in a guest or on a host: file versions 3 and 4, both forms of symbol files.
+//
+// Threads are uftrace's task ids. vcpu is set for the plugin's tasks and kNoVcpu for others; cpu is
+// where a task of the others was seen last (perf-cpu*.dat, kernel-cpu*.dat). LOST records become
+// Lost events. A task off the CPU is in a call of linux:schedule, as uftrace shows it. Functions of
+// the kernel (kernel-cpu*.dat, names from kallsyms) belong to the task that called them, above its
+// own; those of tasks that the directory does not list are skipped. Arguments and return values are
+// in event_text() and, as recorded, in Event::raw. User events are returned undecoded. extern.dat
+// is not read; facts() names it. A directory that was cut off is read up to the cut; bytes that are
+// not a record count as damaged.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -8,6 +18,7 @@
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/source/merge_heap.h"
+#include "merge/source/open_recording.h"
 #include "merge/source/uftrace/kernel_functions.h"
 #include "merge/source/uftrace/sync_file.h"
 #include "merge/source/uftrace/values.h"

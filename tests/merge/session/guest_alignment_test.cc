@@ -13,7 +13,7 @@
 #include <sstream>
 
 #include "merge/session/wrapped_sources.h"
-#include "merge/source/uftrace/uftrace_source.h"
+#include "merge/source/open_recording.h"
 #include "plugin/format/directory.h"
 #include "plugin/format/directory_writer.h"
 #include "tests/support/memory_source.h"

@@ -1,5 +1,5 @@
 // Damaged recordings by perf: events in order of time or a clean error, in bounded time.
-#include "merge/source/perf_data/perf_data_source.h"
+#include "merge/source/open_recording.h"
 #include "tests/merge/source/read_mutations.h"
 #include "tests/support/open_by_path.h"
 

@@ -1,4 +1,4 @@
-#include "merge/source/perf_data/perf_data_source.h"
+#include "merge/source/open_recording.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

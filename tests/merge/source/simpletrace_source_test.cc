@@ -1,4 +1,4 @@
-#include "merge/source/simpletrace/simpletrace_source.h"
+#include "merge/source/open_recording.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Damaged texts: events in order of time or a clean error, in bounded time.
-#include "merge/source/trace_text/trace_text_source.h"
+#include "merge/source/open_recording.h"
 #include "tests/merge/source/read_mutations.h"
 #include "tests/support/open_by_path.h"
 

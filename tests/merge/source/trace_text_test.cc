@@ -5,11 +5,11 @@
 #include <fstream>
 
 #include "merge/session/open.h"
+#include "merge/source/open_recording.h"
 #include "merge/source/trace_text/reason_numbers.h"
 #include "merge/source/trace_text/text_events.h"
 #include "merge/source/trace_text/text_fields.h"
 #include "merge/source/trace_text/text_lines.h"
-#include "merge/source/trace_text/trace_text_source.h"
 #include "tests/support/open_by_path.h"
 #include "tests/support/temporary_folder.h"
 

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "merge/session/open.h"
-#include "merge/source/uftrace/uftrace_source.h"
+#include "merge/source/open_recording.h"
 #include "tests/merge/source/uftrace_dump.h"
 #include "tests/plugin/qemu_run.h"
 #include "tests/support/open_by_path.h"

@@ -12,7 +12,6 @@
 
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/uninterrupted.h"
-#include "merge/source/trace_dat/finish_plan.h"
 #include "merge/source/trace_dat/ring_page.h"
 #include "merge/source/trace_dat/unfinished.h"
 
@@ -79,19 +78,6 @@ int copy_piece(int source, std::uint64_t from, int target, std::uint64_t to, std
     size -= static_cast<std::uint64_t>(copied);
   }
   return 0;
-}
-
-std::vector<Part> parts_of(const StartFacts& start, const Tail& tail,
-                           const std::vector<StreamedPages>& pages) {
-  std::vector<Part> parts;
-  for (std::size_t cpu = 0; cpu < pages.size(); ++cpu) {
-    const std::uint64_t at = tail.areas[cpu].offset;
-    const auto& [in_region, in_file] = pages[cpu];
-    if (in_region > 0)
-      parts.push_back({at, in_region, trace_dat::kStreamName, start.regions.at(cpu)});
-    if (in_file > 0) parts.push_back({at + in_region, in_file, trace_dat::cpu_name(cpu), 0});
-  }
-  return parts;
 }
 
 bool is_whole(std::span<const std::byte> page) {
@@ -304,7 +290,7 @@ class Finisher {
     const std::span<std::byte> buffer(
         static_cast<std::byte*>(std::align(kAligned, kAtOnce, at, room)), kAtOnce);
     std::vector<std::uint64_t> torn;
-    for (const trace_dat::CpuArea& area : plan_.areas) {
+    for (const trace_dat::Run& area : plan_.areas) {
       torn.push_back(0);
       for (std::uint64_t done = 0; done < area.size;) {
         const auto part = buffer.first(std::min<std::uint64_t>(area.size - done, kAtOnce));

@@ -11,7 +11,6 @@
 #include <filesystem>
 
 #include "merge/session/finish.h"
-#include "merge/source/trace_dat/finish_plan.h"
 #include "merge/source/trace_dat/unfinished.h"
 #include "tests/fuzz/bounded.h"
 #include "tests/fuzz/checked_pipeline.h"

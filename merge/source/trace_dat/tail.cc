@@ -5,6 +5,7 @@
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/source/trace_dat/layout.h"
+#include "merge/source/trace_dat/unfinished.h"
 
 namespace trapline::trace_dat {
 namespace {
@@ -87,35 +88,36 @@ std::uint64_t stat_number(std::string_view stats, std::string_view key) {
   return 0;
 }
 
-Tail trace_dat_tail(const TailFacts& facts, std::uint64_t head_bytes, std::size_t page_size,
+Tail trace_dat_tail(const StartFacts& start, const std::string& names,
+                    const std::vector<std::string>& cpu_stats,
                     const std::vector<std::uint64_t>& sizes) {
   Tail tail;
-  append(tail.bytes, static_cast<std::uint64_t>(facts.cmdlines.size()));
-  tail.bytes += facts.cmdlines;
+  append(tail.bytes, static_cast<std::uint64_t>(names.size()));
+  tail.bytes += names;
   append(tail.bytes, static_cast<std::uint32_t>(sizes.size()));
   tail.bytes += "options  \0"sv;
-  for (const std::string& stats : facts.cpu_stats) {
+  for (const std::string& stats : cpu_stats) {
     put_option(tail.bytes, kCpuStat, stats);
     put_unwritten(tail.bytes, stats);
   }
-  put_option(tail.bytes, kTraceClock, facts.clocks);
-  put_option(tail.bytes, kUname, facts.uname);
-  put_option(tail.bytes, kVersion, facts.version);
+  put_option(tail.bytes, kTraceClock, start.clocks);
+  put_option(tail.bytes, kUname, start.uname);
+  put_option(tail.bytes, kVersion, start.version);
   append(tail.bytes, static_cast<std::uint16_t>(kDone));
   tail.bytes += "flyrecord\0"sv;
-  const auto to_page = [page_size](std::uint64_t at) {
+  const auto to_page = [page_size = start.page_size](std::uint64_t at) {
     return (at + page_size - 1) / page_size * page_size;
   };
-  std::uint64_t at = to_page(head_bytes + tail.bytes.size() + sizes.size() * 16);
+  std::uint64_t at = to_page(start.head_bytes + tail.bytes.size() + sizes.size() * 16);
   for (const std::uint64_t size : sizes) {
     tail.areas.push_back({at, size});
     append(tail.bytes, at);
     append(tail.bytes, size);
     at = to_page(at + size);
   }
-  const std::uint64_t first =
-      tail.areas.empty() ? to_page(head_bytes + tail.bytes.size()) : tail.areas.front().offset;
-  tail.bytes.resize(first - head_bytes, '\0');
+  const std::uint64_t first = tail.areas.empty() ? to_page(start.head_bytes + tail.bytes.size())
+                                                 : tail.areas.front().offset;
+  tail.bytes.resize(first - start.head_bytes, '\0');
   return tail;
 }
 

@@ -3,7 +3,7 @@
 // merge/record/trace_dat_writer.h has the head).
 #pragma once
 
-#include <cstddef>
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -57,34 +57,31 @@ struct RecorderText {
   [[nodiscard]] static RecorderText parse(std::string_view text);
 };
 
-struct TailFacts {
-  std::string cmdlines;  // one "TID COMM\n" each
-  std::string clocks;    // content of trace_clock: "local [mono] …"
-  std::string uname;
-  std::string version;
-  // One text for each CPU: per_cpu/cpuN/stats, followed by lines of the recorder.
-  std::vector<std::string> cpu_stats;
-};
-// Returns the number after "KEY: " in one of TailFacts::cpu_stats; 0 if the key is not there.
+// Returns the number after "KEY: " in a CPU's stats; 0 if the key is not there.
 [[nodiscard]] std::uint64_t stat_number(std::string_view stats, std::string_view key);
-// Keys of the recorder's lines in TailFacts::cpu_stats. Each line becomes an option TRAPLINE_LOSS.
+// Keys of the recorder's lines in a CPU's stats. Each line becomes an option TRAPLINE_LOSS.
 inline constexpr std::string_view kPagesUnwritten = "pages not written",
                                   kEventsUnread = "events not read",
                                   kEventsTaken = "events read by others";
 
-struct CpuArea {
+// A part of a file.
+struct Run {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
+  auto operator<=>(const Run&) const = default;
 };
 
 struct Tail {
-  std::string bytes;  // padded with zeros up to the first area
-  std::vector<CpuArea> areas;
+  std::string bytes;       // padded with zeros up to the first area
+  std::vector<Run> areas;  // where each CPU's pages are
 };
 
-// Makes the tail that follows a head of `head_bytes` bytes; `sizes` are the bytes of each CPU's
-// pages.
-[[nodiscard]] Tail trace_dat_tail(const TailFacts& facts, std::uint64_t head_bytes,
-                                  std::size_t page_size, const std::vector<std::uint64_t>& sizes);
+struct StartFacts;
+// Makes the tail that follows the head of a recording that began with `start`. `names`: one "TID
+// COMM\n" each; `cpu_stats`: one text for each CPU, per_cpu/cpuN/stats, followed by lines of the
+// recorder; `sizes`: the bytes of each CPU's pages.
+[[nodiscard]] Tail trace_dat_tail(const StartFacts& start, const std::string& names,
+                                  const std::vector<std::string>& cpu_stats,
+                                  const std::vector<std::uint64_t>& sizes);
 
 }  // namespace trapline::trace_dat

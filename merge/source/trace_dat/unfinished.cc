@@ -12,12 +12,18 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <span>
 
 #include "backend_ftrace/base/json_text.h"
 #include "backend_ftrace/base/paths.h"
-#include "merge/source/trace_dat/finish_plan.h"
 
 namespace trapline::trace_dat {
+
+// The form of raw/plan.json: each member by its name.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Run, offset, size)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FinishPlan::Part, at, size, file, offset)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FinishPlan, areas, parts, into, copied)
+
 namespace {
 
 // Limit for pages that have room on the disk but were not filled: those of one splice.
@@ -105,6 +111,7 @@ using nlohmann::json;
 using Descriptor = std::shared_ptr<const UniqueFd>;
 
 constexpr const char* kStart = "raw/start.json";
+constexpr const char* kPlan = "raw/plan.json";
 constexpr std::uint64_t kMostOffset = std::uint64_t{1} << 62;
 
 Result<Descriptor> open_piece(const Folder& session, const std::string& name) {
@@ -131,58 +138,49 @@ bool is_sane(const StartFacts& facts) {
          regions.bytes <= (kMostOffset - regions.first) / std::max(facts.cpus, 1u);
 }
 
-Result<File> compose_streamed(const Folder& session, const StartFacts& start,
-                              const Descriptor& stream) {
-  const File::Guard guard = guard_of(stream);
-  const auto streamed = look_at_pages(session, start, stream->get());
-  if (!streamed) return tl::unexpected(streamed.error());
-  const auto tail = tail_of(session, start, *streamed, {});
-  if (!tail) return tl::unexpected(tail.error());
-  std::vector<File::Piece> pieces;
-  pieces.push_back({0, start.head_bytes, stream, 0, {}});
-  pieces.push_back({start.head_bytes, tail->bytes.size(), nullptr, 0, tail->bytes});
-  for (std::size_t cpu = 0; cpu < streamed->size(); ++cpu) {
-    const std::uint64_t at = tail->areas[cpu].offset;
-    const auto& [in_region, in_file] = (*streamed)[cpu];
-    if (in_region > 0) pieces.push_back({at, in_region, stream, start.regions.at(cpu), {}});
-    if (in_file == 0) continue;
-    auto pages = open_piece(session, "raw/" + cpu_name(cpu));
-    if (!pages) return tl::unexpected(std::move(pages).error());
-    pieces.push_back({at + in_region, in_file, std::move(*pages), 0, {}});
+// Limit for the parts of a plan. A CPU has at most three: its pages in raw/trace.dat, which a
+// half-closed hole may have split in two, and those in a file of its own.
+constexpr std::size_t kMostParts = 4 * kMostCpus;
+
+bool fits(std::uint64_t offset, std::uint64_t size) {
+  return offset < kMostOffset && size < kMostOffset;
+}
+
+bool is_name(const std::string& file) {
+  return !file.empty() && file.size() < 32 && file.find('/') == std::string::npos &&
+         file.front() != '.';
+}
+
+bool is_sane(const FinishPlan& plan) {
+  std::uint64_t at = 0;
+  for (const Run& area : plan.areas) {
+    if (!fits(area.offset, area.size) || area.offset < at) return false;
+    at = area.offset + area.size;
   }
-  return File::compose(session.path_of("trace.dat"), std::move(pieces), guard);
-}
-
-// Composes a file whose holes are being closed: head and tail are in place, the pages are somewhere
-// after them.
-Result<File> compose_closing(const Folder& session, const StartFacts& start, const FinishPlan& plan,
-                             const Descriptor& stream) {
-  const File::Guard guard = guard_of(stream);
-  const auto parts = find_parts(session, plan, stream->get(), start.page_size);
-  if (!parts) return tl::unexpected(parts.error());
-  std::vector<File::Piece> pieces;
-  pieces.push_back({0, plan.begin(), stream, 0, {}});
-  for (const FinishPlan::Part& part : *parts)
-    pieces.push_back({part.at, part.size, stream, part.offset, {}});
-  return File::compose(session.path_of("trace.dat"), std::move(pieces), guard);
-}
-
-// Composes a file that is being copied: the copied part is in the new file, the rest in its old
-// place.
-Result<File> compose_copied(const Folder& session, const FinishPlan& plan) {
-  const auto into = open_piece(session, "raw/" + plan.into);
-  if (!into) return tl::unexpected(into.error());
-  const File::Guard guard = guard_of(*into);
-  std::vector<File::Piece> pieces;
-  pieces.push_back({0, std::max(plan.begin(), plan.copied), *into, 0, {}});
+  at = plan.begin();
   for (const FinishPlan::Part& part : plan.parts) {
-    if (part.at + part.size <= plan.copied) continue;
-    auto file = open_piece(session, "raw/" + part.file);
+    if (!fits(part.at, part.size) || !fits(part.offset, 0) || part.at < at) return false;
+    if (!is_name(part.file)) return false;
+    at = part.at + part.size;
+  }
+  const bool names = plan.copies() ? is_name(plan.into) : plan.parts.empty();
+  return names && plan.copied < kMostOffset && plan.areas.size() <= kMostCpus &&
+         plan.parts.size() <= kMostParts;
+}
+
+// Composes `pieces` and the bytes of `parts` from `copied` on. The parts are in files in raw/;
+// `stream` is raw/trace.dat.
+Result<File> compose(const Folder& session, std::vector<File::Piece> pieces,
+                     std::span<const FinishPlan::Part> parts, std::uint64_t copied,
+                     File::Guard guard, const Descriptor& stream) {
+  for (const FinishPlan::Part& part : parts) {
+    if (part.at + part.size <= copied) continue;
+    auto file = part.file == kStreamName ? stream : open_piece(session, "raw/" + part.file);
     if (!file) return tl::unexpected(std::move(file).error());
-    const std::uint64_t done = std::max(plan.copied, part.at) - part.at;
+    const std::uint64_t done = std::max(copied, part.at) - part.at;
     pieces.push_back({part.at + done, part.size - done, std::move(*file), part.offset + done, {}});
   }
-  return File::compose(session.path_of("trace.dat"), std::move(pieces), guard);
+  return File::compose(session.path_of("trace.dat"), std::move(pieces), std::move(guard));
 }
 
 }  // namespace
@@ -276,8 +274,57 @@ Result<Tail> tail_of(const Folder& session, const StartFacts& start,
     if (auto read = assign(names, session.read("raw/cmdlines")); !read)
       return tl::unexpected(std::move(read).error());
   }
-  const TailFacts facts{names, start.clocks, start.uname, start.version, cpu_stats};
-  return trace_dat_tail(facts, start.head_bytes, start.page_size, sizes);
+  return trace_dat_tail(start, names, cpu_stats, sizes);
+}
+
+std::vector<FinishPlan::Part> parts_of(const StartFacts& start, const Tail& tail,
+                                       const std::vector<StreamedPages>& pages) {
+  std::vector<FinishPlan::Part> parts;
+  for (std::size_t cpu = 0; cpu < pages.size(); ++cpu) {
+    const std::uint64_t at = tail.areas[cpu].offset;
+    const auto& [in_region, in_file] = pages[cpu];
+    if (in_region > 0) parts.push_back({at, in_region, kStreamName, start.regions.at(cpu)});
+    if (in_file > 0) parts.push_back({at + in_region, in_file, cpu_name(cpu), 0});
+  }
+  return parts;
+}
+
+Result<void> write_plan(const Folder& session, const FinishPlan& plan) {
+  return session.replace(kPlan, json(plan).dump(), 0600, Durable::kYes);
+}
+
+Result<FinishPlan> read_plan(const Folder& session) {
+  auto text = session.read(kPlan);
+  if (!text) return tl::unexpected(std::move(text).error());
+  if (!is_bounded_json(*text)) return damaged_session(session.path_of(kPlan));
+  try {
+    auto plan = json::parse(*text).get<FinishPlan>();
+    if (is_sane(plan)) return plan;
+  } catch (const json::exception&) {
+  }
+  return damaged_session(session.path_of(kPlan));
+}
+
+Result<std::vector<FinishPlan::Part>> find_parts(const Folder& session, const FinishPlan& plan,
+                                                 int fd, std::size_t page_size) {
+  const std::string name = session.path_of(kStream);
+  const auto runs = runs_in(fd, plan.begin(), kMostOffset, page_size, 2 * kMostCpus);
+  if (!runs && runs.error().kind == ErrorKind::kDamaged) return damaged_session(name);
+  if (!runs) return fail("{}: {}", name, runs.error().message);
+  std::vector<FinishPlan::Part> parts;
+  auto run = runs->begin();
+  std::uint64_t taken = 0;  // bytes of the run already used
+  for (const Run& area : plan.areas) {
+    for (std::uint64_t done = 0; done < area.size;) {
+      if (run == runs->end()) return damaged_session(name);
+      const std::uint64_t size = std::min(area.size - done, run->size - taken);
+      parts.push_back({area.offset + done, size, kStreamName, run->offset + taken});
+      done += size;
+      taken += size;
+      if (taken == run->size) ++run, taken = 0;
+    }
+  }
+  return parts;
 }
 
 bool is_unfinished(const Folder& session) {
@@ -302,13 +349,32 @@ Result<File> open_unfinished(const std::string& session) {
   if (!start) return tl::unexpected(std::move(start).error());
   auto stream = open_piece(*folder, kStream);
   if (!stream) return tl::unexpected(std::move(stream).error());
-  const auto planned = folder->finds("raw/plan.json");
+  const auto planned = folder->finds(kPlan);
   if (!planned) return tl::unexpected(planned.error());
-  if (!*planned) return compose_streamed(*folder, *start, *stream);
-  auto plan = read_plan(*folder);
-  if (!plan) return tl::unexpected(std::move(plan).error());
-  return plan->copies() ? compose_copied(*folder, *plan)
-                        : compose_closing(*folder, *start, *plan, *stream);
+  const File::Guard guard = guard_of(*stream);
+  if (!*planned) {
+    const auto streamed = look_at_pages(*folder, *start, (*stream)->get());
+    if (!streamed) return tl::unexpected(streamed.error());
+    const auto tail = tail_of(*folder, *start, *streamed, {});
+    if (!tail) return tl::unexpected(tail.error());
+    return compose(*folder,
+                   {{0, start->head_bytes, *stream, 0, {}},
+                    {start->head_bytes, tail->bytes.size(), nullptr, 0, tail->bytes}},
+                   parts_of(*start, *tail, *streamed), 0, guard, *stream);
+  }
+  const auto plan = read_plan(*folder);
+  if (!plan) return tl::unexpected(plan.error());
+  if (plan->copies()) {
+    // The copied part is in the new file, the rest in its old place.
+    const auto into = open_piece(*folder, "raw/" + plan->into);
+    if (!into) return tl::unexpected(into.error());
+    return compose(*folder, {{0, std::max(plan->begin(), plan->copied), *into, 0, {}}}, plan->parts,
+                   plan->copied, guard_of(*into), *stream);
+  }
+  // The holes are being closed: head and tail are in place, the pages are somewhere after them.
+  const auto parts = find_parts(*folder, *plan, (*stream)->get(), start->page_size);
+  if (!parts) return tl::unexpected(parts.error());
+  return compose(*folder, {{0, plan->begin(), *stream, 0, {}}}, *parts, 0, guard, *stream);
 }
 
 Result<File> open_trace_file(std::string path) {

@@ -9,7 +9,7 @@
 //     raw/cmdlines                names of threads seen so far
 //     raw/reserve                 room that is given back when the disk is full
 // and the recorder holds a lock on raw/. Finishing (merge/session/finish.h) makes trace.dat from
-// these files; its plan (finish_plan.h) is written before anything moves.
+// these files; its plan (FinishPlan) is written before anything moves.
 //
 // The files that exist are read as the trace.dat that they would become: the head, a tail made in
 // memory, and each CPU's pages up to the last whole one. Reading writes nothing.
@@ -41,12 +41,6 @@ struct Regions {
   [[nodiscard]] std::uint64_t at(std::size_t cpu) const { return first + cpu * bytes; }
 };
 
-struct Run {
-  std::uint64_t offset = 0;
-  std::uint64_t size = 0;
-  auto operator<=>(const Run&) const = default;
-};
-
 // Returns the first part of [from, to) with data, rounded outwards to whole pages. Errors, here and
 // below: the file system does not report where data is; that is not the same as no data.
 [[nodiscard]] Result<std::optional<Run>> next_run(int fd, std::uint64_t from, std::uint64_t to,
@@ -68,7 +62,8 @@ struct StartFacts {
   std::size_t page_size = 4096;
   std::uint64_t head_bytes = 0;
   unsigned cpus = 0;
-  std::string clocks, uname, version;
+  std::string clocks;  // content of trace_clock: "local [mono] …"
+  std::string uname, version;
   Regions regions;
 };
 [[nodiscard]] Result<void> write_start(const Folder& session, const StartFacts& facts);
@@ -84,10 +79,48 @@ struct StreamedPages {
 [[nodiscard]] Result<std::vector<StreamedPages>> look_at_pages(const Folder& session,
                                                                const StartFacts& start, int stream);
 
-// Makes the tail of the trace.dat that will have these pages.
+// Makes the tail of the trace.dat that will have these pages. `cpu_stats`: trace_dat_tail().
 [[nodiscard]] Result<Tail> tail_of(const Folder& session, const StartFacts& start,
                                    const std::vector<StreamedPages>& pages,
                                    const std::vector<std::string>& cpu_stats);
+
+// raw/plan.json: the plan for making trace.dat from the streamed pages. The plan is on the disk
+// before any page moves, so that a half-finished trace.dat can be read and finished from any point.
+//
+// There are two ways. If each CPU's pages are in a region of raw/trace.dat (Regions), they stay
+// there, and the holes between them are closed. That changes the pages' offsets but never their
+// order, so CPU n's pages are the n-th part with data after head and tail. (A file system may close
+// a hole extent by extent, so a power cut can leave it half closed.) If holes cannot be closed, the
+// pages are copied part by part, and `copied` says how much of the copy is on the disk.
+struct FinishPlan {
+  // Pages that will be at `at` in the new trace.dat and are elsewhere now.
+  struct Part {
+    std::uint64_t at = 0, size = 0;
+    std::string file;  // name in raw/
+    std::uint64_t offset = 0;
+  };
+  std::vector<Run> areas;    // where each CPU's pages will be
+  std::vector<Part> parts;   // in order; empty: holes are closed
+  std::string into;          // the file in raw/ to copy to, which already has head and tail
+  std::uint64_t copied = 0;  // bytes of `into` that are on the disk
+  [[nodiscard]] bool copies() const { return !into.empty(); }
+  // Returns where the pages begin in the new trace.dat: at the end of the head and the tail.
+  [[nodiscard]] std::uint64_t begin() const { return areas.empty() ? 0 : areas.front().offset; }
+};
+
+[[nodiscard]] Result<void> write_plan(const Folder& session, const FinishPlan& plan);
+// Reads the plan. Errors: kDamaged.
+[[nodiscard]] Result<FinishPlan> read_plan(const Folder& session);
+
+// Finds where the pages are now in raw/trace.dat (`fd`), for a plan that closes holes, and returns
+// them as parts to copy. Errors: kDamaged if pages are missing.
+[[nodiscard]] Result<std::vector<FinishPlan::Part>> find_parts(const Folder& session,
+                                                               const FinishPlan& plan, int fd,
+                                                               std::size_t page_size);
+
+// Returns where the streamed pages are now, for a trace.dat with the tail `tail`, as parts to copy.
+[[nodiscard]] std::vector<FinishPlan::Part> parts_of(const StartFacts& start, const Tail& tail,
+                                                     const std::vector<StreamedPages>& pages);
 
 // Returns whether the folder contains an unfinished recording.
 [[nodiscard]] bool is_unfinished(const Folder& session);

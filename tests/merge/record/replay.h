@@ -11,7 +11,7 @@
 #include "merge/record/snapshot.h"
 #include "merge/record/trace_dat_writer.h"
 #include "merge/source/trace_dat/page_reader.h"
-#include "merge/source/trace_dat/tail.h"
+#include "merge/source/trace_dat/unfinished.h"
 #include "tests/merge/source/recordings.h"
 
 namespace trapline::record::testing {
@@ -167,14 +167,15 @@ inline void write_trace_dat(const std::string& original, const std::string& path
   ASSERT_TRUE(layout) << layout.error().message;
   std::string head(layout->cmdlines.offset - 8, '\0');
   ASSERT_TRUE(file->read(0, std::as_writable_bytes(std::span(head))));
-  trace_dat::TailFacts facts;
-  facts.version = version;
-  facts.cmdlines = trace_dat::read_section(*file, *layout, layout->cmdlines).value_or("");
-  facts.clocks = "[" + layout->clock + "]";
-  facts.cpu_stats.resize(pages.size());
+  trace_dat::StartFacts start;
+  start.head_bytes = head.size();
+  start.version = version;
+  start.clocks = "[" + layout->clock + "]";
+  const auto names = trace_dat::read_section(*file, *layout, layout->cmdlines).value_or("");
   std::vector<std::uint64_t> sizes;
   for (const auto& cpu : pages) sizes.push_back(cpu.size() * 4096);
-  const trace_dat::Tail tail = trace_dat::trace_dat_tail(facts, head.size(), 4096, sizes);
+  const trace_dat::Tail tail =
+      trace_dat::trace_dat_tail(start, names, std::vector<std::string>(pages.size()), sizes);
   std::ofstream out(path, std::ios::binary);
   out << head << tail.bytes;
   for (const auto& cpu : pages) {

@@ -15,7 +15,7 @@
 
 #include "merge/record/page_files.h"
 #include "merge/record/page_reader.h"
-#include "merge/source/trace_dat/finish_plan.h"
+#include "merge/source/trace_dat/unfinished.h"
 #include "tests/support/require.h"
 #include "tests/support/temporary_folder.h"
 

@@ -43,7 +43,7 @@ Result<Tally> tally(Source& source) {
       sum.add(*call);
     } else if (const auto* marker = std::get_if<Marker>(&event.payload)) {
       const auto run = parse_marker_run(marker->text);
-      if (run && sum.runs.size() < 1000) sum.runs.emplace(run->run);
+      if (run && sum.runs.size() < 1000) sum.runs.emplace(*run);
     }
   }
   if (!source.status()) return tl::unexpected(source.status().error());

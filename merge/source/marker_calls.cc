@@ -20,7 +20,7 @@ bool take_vcpu(std::string_view& text, std::int32_t& vcpu) {
 
 // Removes the fields " KEY=VALUE" before the address: takes the task and skips fields of later
 // versions.
-bool take_fields(std::string_view& text, MarkerCall& call) {
+bool take_fields(std::string_view& text, GuestCall& call) {
   while (text.starts_with(' ') && !text.starts_with(" 0x")) {
     const std::string_view field = text.substr(1, text.find(' ', 1) - 1);
     const std::size_t equals = field.find('=');
@@ -29,7 +29,7 @@ bool take_fields(std::string_view& text, MarkerCall& call) {
     if (field.substr(0, equals) == "t") {
       std::uint32_t task = 0;
       if (!take_number(value, task) || !value.empty()) return false;
-      call.task = task;
+      call.task = static_cast<std::int32_t>(task);
     }
     text.remove_prefix(1 + field.size());
   }
@@ -38,9 +38,9 @@ bool take_fields(std::string_view& text, MarkerCall& call) {
 
 }  // namespace
 
-std::optional<MarkerCall> parse_marker_call(std::string_view text) {
+std::optional<GuestCall> parse_marker_call(std::string_view text) {
   if (!take(text, kPrefix)) return std::nullopt;
-  MarkerCall call;
+  GuestCall call{};
   call.entry = text.starts_with('E');
   if (!call.entry && !text.starts_with('X')) return std::nullopt;
   text.remove_prefix(1);
@@ -54,25 +54,22 @@ std::optional<MarkerCall> parse_marker_call(std::string_view text) {
   return call;
 }
 
-std::optional<MarkerLoss> parse_marker_loss(std::string_view text) {
-  MarkerLoss loss;
-  if (!take(text, kPrefix) || !take(text, "L") || !take_vcpu(text, loss.vcpu)) return std::nullopt;
-  if (!take(text, " ") || !take_number(text, loss.calls) || !trimmed(text).empty())
-    return std::nullopt;
-  return loss;
+std::optional<std::uint64_t> parse_marker_loss(std::string_view text) {
+  std::int32_t vcpu = 0;
+  std::uint64_t calls = 0;
+  if (!take(text, kPrefix) || !take(text, "L") || !take_vcpu(text, vcpu)) return std::nullopt;
+  if (!take(text, " ") || !take_number(text, calls) || !trimmed(text).empty()) return std::nullopt;
+  return calls;
 }
 
-std::optional<MarkerRun> parse_marker_run(std::string_view text) {
+std::optional<std::string_view> parse_marker_run(std::string_view text) {
   if (!take(text, kPrefix) || !take(text, "calls 1 ")) return std::nullopt;
-  MarkerRun run;
-  run.begins = text.starts_with("begin ");
-  if (!run.begins && !text.starts_with("end ")) return std::nullopt;
+  if (!text.starts_with("begin ") && !text.starts_with("end ")) return std::nullopt;
+  std::string_view run;
   for (text = trimmed(text); !text.empty();) {
     std::string_view field = text.substr(0, text.find(' '));
     text.remove_prefix(std::min(text.size(), field.size() + 1));
-    if (take(field, "run=")) run.run = field;
-    if (take(field, "written=")) (void)take_number(field, run.written);
-    if (take(field, "lost=")) (void)take_number(field, run.lost);
+    if (take(field, "run=")) run = field;
   }
   return run;
 }
@@ -81,23 +78,22 @@ void MarkerCalls::on(Event& event, SourceCounters& counters) {
   const auto& marker = std::get<Marker>(event.payload);
   if (!marker.text.starts_with(kPrefix)) return;
   if (const auto loss = parse_marker_loss(marker.text)) {
-    counters.add({loss->calls, 1, 0});
+    counters.add({*loss, 1, 0});
     return;
   }
-  const auto call = parse_marker_call(marker.text);
+  auto call = parse_marker_call(marker.text);
   if (!call) {
     const std::string_view record = marker.text.substr(kPrefix.size());
     if (record.starts_with("E cpu") || record.starts_with("X cpu") || record.starts_with("L cpu"))
       ++counters.damaged_events;
     return;
   }
-  GuestCall made{call->entry, call->vcpu, call->depth, call->function, call->name};
-  const Stack stack{event.thread, call->vcpu, call->task.value_or(0)};
+  const Stack stack{event.thread, call->vcpu, call->task};
   auto known = stacks_.find(stack);
   if (known == stacks_.end() && stacks_.size() < kMostStacks)
     known = stacks_.emplace(stack, static_cast<std::int32_t>(stacks_.size()) + 1).first;
-  if (known != stacks_.end()) made.task = known->second;
-  event.payload = made;
+  call->task = known == stacks_.end() ? 0 : known->second;
+  event.payload = *call;
 }
 
 }  // namespace trapline

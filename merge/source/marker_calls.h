@@ -20,31 +20,16 @@
 
 namespace trapline {
 
-struct MarkerCall {
-  bool entry = false;
-  std::int32_t vcpu = 0;
-  std::uint32_t depth = 0;
-  std::optional<std::uint32_t> task;  // the guest task, if tasks take turns on the vCPU
-  std::uint64_t function = 0;
-  std::string_view name;  // empty without a symbol
-};
-// Returns nullopt if the text is not a marker call.
-[[nodiscard]] std::optional<MarkerCall> parse_marker_call(std::string_view text);
+// Parses a marker call. Its `task` is the guest's, if tasks take turns on the vCPU, else 0; its name
+// is empty without a symbol. Returns nullopt if the text is not a marker call.
+[[nodiscard]] std::optional<GuestCall> parse_marker_call(std::string_view text);
 
-struct MarkerLoss {
-  std::int32_t vcpu = 0;
-  std::uint64_t calls = 0;
-};
-[[nodiscard]] std::optional<MarkerLoss> parse_marker_loss(std::string_view text);
+// Parses a marker that reports lost calls, and returns their number.
+[[nodiscard]] std::optional<std::uint64_t> parse_marker_loss(std::string_view text);
 
-// The beginning or end of one run of the plugin: "trapline: calls 1 begin run=ID pid=P …". The
-// sync.txt in the run's directory has the same `run`.
-struct MarkerRun {
-  bool begins = false;
-  std::string_view run;
-  std::uint64_t written = 0, lost = 0;  // set at the end of a run
-};
-[[nodiscard]] std::optional<MarkerRun> parse_marker_run(std::string_view text);
+// Parses the beginning or the end of one run of the plugin, "trapline: calls 1 begin run=ID pid=P
+// …", and returns the run's id. The sync.txt in the run's directory has the same `run`.
+[[nodiscard]] std::optional<std::string_view> parse_marker_run(std::string_view text);
 
 // Turns the marker calls of one recording into GuestCall events and numbers their call stacks.
 class MarkerCalls {
@@ -57,7 +42,7 @@ class MarkerCalls {
  private:
   static constexpr std::size_t kMostStacks = 1u << 16;
   // Identifies a call stack: the thread, its vCPU (a thread may run several vCPUs) and the task.
-  using Stack = std::tuple<ThreadId, std::int32_t, std::uint32_t>;
+  using Stack = std::tuple<ThreadId, std::int32_t, std::int32_t>;
   std::map<Stack, std::int32_t> stacks_;
 };
 

@@ -14,17 +14,9 @@ namespace trapline {
 namespace {
 
 constexpr std::size_t kMostSpecs = 4096, kMostItems = 32;
-// Limits for patterns, since each is tried on each function; names are looked up. uftrace writes a
+// Limits for patterns, since each is tried on each function; names are compared. uftrace writes a
 // pattern if its user gave one, and a name for each function that it knows itself.
 constexpr std::size_t kMostPatterns = 32, kLongestPattern = 256, kLongestMatched = 512;
-
-void each_part(std::string_view text, char separator, auto take) {
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    if (end != 0) take(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-}
 
 std::uint64_t load(std::span<const std::byte> bytes) {
   std::uint64_t value = 0;
@@ -92,21 +84,6 @@ bool is_plain_regex(const std::string& pattern) {
   return pattern.size() <= kLongestPattern && pattern.find_first_of("\\{}") == std::string::npos;
 }
 
-struct FreeRegex {
-  void operator()(regex_t* compiled) const {
-    ::regfree(compiled);
-    delete compiled;
-  }
-};
-
-// Returns null if the pattern cannot be compiled.
-std::shared_ptr<regex_t> compiled(const std::string& pattern) {
-  if (!is_plain_regex(pattern)) return nullptr;
-  auto made = std::make_unique<regex_t>();
-  if (::regcomp(made.get(), pattern.c_str(), REG_NOSUB | REG_EXTENDED) != 0) return nullptr;
-  return {made.release(), FreeRegex()};
-}
-
 }  // namespace
 
 UftraceValues::UftraceValues(const UftraceInfo& info)
@@ -115,7 +92,6 @@ UftraceValues::UftraceValues(const UftraceInfo& info)
   for (const std::string& list : info.retspecs) add(list, given_[1]);
   add(info.argauto, automatic_[0]);
   add(info.retauto, automatic_[1]);
-  for (Specs* specs : {&given_[0], &given_[1], &automatic_[0], &automatic_[1]}) index(*specs);
 }
 
 // Parses "arg2/x32%rsi": the place, after a slash format and bits, then the register that it was
@@ -155,36 +131,40 @@ std::optional<UftraceValues::Item> UftraceValues::parse_item(std::string_view te
   return item;
 }
 
-void UftraceValues::add(std::string_view list, Specs& specs) {
-  each_part(list, ';', [&](std::string_view text) {
-    const auto at = text.find('@');
-    if (at == text.npos || at == 0 || specs.all.size() >= kMostSpecs) return;
-    Spec spec{std::string(text.substr(0, at)), {}};
-    each_part(text.substr(at + 1), ',', [&](std::string_view item) {
-      if (spec.items.size() >= kMostItems) return;
-      if (auto parsed = parse_item(item)) spec.items.push_back(std::move(*parsed));
-    });
-    if (!spec.items.empty()) specs.all.push_back(std::move(spec));
+// Returns null if the text is a name, or a pattern that cannot be compiled.
+UftraceValues::Pattern UftraceValues::compiled(const std::string& pattern) const {
+  if (glob_ && pattern.size() <= kLongestPattern && pattern.find_first_of("*?[") != pattern.npos) {
+    return [pattern](const std::string& function) {
+      return ::fnmatch(pattern.c_str(), function.c_str(), 0) == 0;
+    };
+  }
+  if (!regex_ || pattern.find_first_of(".?*+-^|$()[]{}\\") == pattern.npos ||
+      !is_plain_regex(pattern))
+    return nullptr;
+  auto made = std::make_unique<regex_t>();
+  if (::regcomp(made.get(), pattern.c_str(), REG_NOSUB | REG_EXTENDED) != 0) return nullptr;
+  const std::shared_ptr<regex_t> regex(made.release(), [](regex_t* one) {
+    ::regfree(one);
+    delete one;
   });
+  return [regex](const std::string& function) {
+    return ::regexec(regex.get(), function.c_str(), 0, nullptr, 0) == 0;
+  };
 }
 
-void UftraceValues::index(Specs& specs) const {
-  for (std::size_t i = 0; i < specs.all.size(); ++i) {
-    const std::string& pattern = specs.all[i].pattern;
-    specs.by_name.emplace(pattern, i);
-    if (specs.patterns.size() >= kMostPatterns) continue;
-    if (glob_ && pattern.size() <= kLongestPattern &&
-        pattern.find_first_of("*?[") != pattern.npos) {
-      specs.patterns.emplace_back(i, [&pattern](const std::string& function) {
-        return ::fnmatch(pattern.c_str(), function.c_str(), 0) == 0;
-      });
-    } else if (regex_ && pattern.find_first_of(".?*+-^|$()[]{}\\") != pattern.npos) {
-      if (auto regex = compiled(pattern)) {
-        specs.patterns.emplace_back(i, [regex](const std::string& function) {
-          return ::regexec(regex.get(), function.c_str(), 0, nullptr, 0) == 0;
-        });
-      }
+void UftraceValues::add(std::string_view list, Specs& specs) const {
+  for (const std::string_view text : split(list, ';')) {
+    const auto at = text.find('@');
+    if (at == text.npos || at == 0 || specs.all.size() >= kMostSpecs) continue;
+    Spec spec{std::string(text.substr(0, at)), nullptr, {}};
+    for (const std::string_view item : split(text.substr(at + 1), ',')) {
+      if (spec.items.size() >= kMostItems) break;
+      if (auto parsed = parse_item(item)) spec.items.push_back(std::move(*parsed));
     }
+    if (spec.items.empty()) continue;
+    if (specs.patterns < kMostPatterns) spec.matches = compiled(spec.pattern);
+    if (spec.matches) ++specs.patterns;
+    specs.all.push_back(std::move(spec));
   }
 }
 
@@ -192,17 +172,14 @@ void UftraceValues::index(Specs& specs) const {
 // the same item, it stays where the first has it, with the format of the later one; but a
 // specification by name takes precedence over a pattern.
 UftraceValues::Items UftraceValues::collect(const Specs& specs, const std::string& function) {
-  std::map<std::size_t, bool> matching;  // true: by name
-  const auto [first, last] = specs.by_name.equal_range(function);
-  for (auto named = first; named != last; ++named) matching.emplace(named->second, true);
-  if (function.size() <= kLongestMatched) {
-    for (const auto& [i, matches] : specs.patterns)
-      if (matches(function)) matching.emplace(i, false);
-  }
   Items items;
   std::vector<bool> exact;
-  for (const auto& [i, is_exact] : matching) {
-    for (const Item& item : specs.all[i].items) {
+  for (const Spec& spec : specs.all) {
+    const bool is_exact = spec.pattern == function;
+    if (!is_exact &&
+        (!spec.matches || function.size() > kLongestMatched || !spec.matches(function)))
+      continue;
+    for (const Item& item : spec.items) {
       const auto same = std::ranges::find(items, item.place, &Item::place);
       if (same == items.end()) {
         if (items.size() >= kMostItems) continue;

@@ -24,8 +24,6 @@ namespace trapline {
 class UftraceValues {
  public:
   explicit UftraceValues(const UftraceInfo& info);
-  UftraceValues(const UftraceValues&) = delete;  // it contains pointers into itself
-  UftraceValues& operator=(const UftraceValues&) = delete;
 
   // Returns the size in bytes of the recorded values that `bytes` begins with; 0 if not known.
   [[nodiscard]] std::size_t size(std::string_view function, bool is_return,
@@ -48,17 +46,17 @@ class UftraceValues {
   using Items = std::vector<Item>;
   struct Spec {
     std::string pattern;
+    Pattern matches;  // null: `pattern` is a name
     Items items;
   };
-  // The specifications for calls, or for returns; `by_name` and `patterns` have indices into `all`.
+  // The specifications for calls, or for returns.
   struct Specs {
     std::vector<Spec> all;
-    std::unordered_multimap<std::string_view, std::size_t> by_name;
-    std::vector<std::pair<std::size_t, Pattern>> patterns;
+    std::size_t patterns = 0;  // how many are not names
   };
 
-  static void add(std::string_view list, Specs& specs);
-  void index(Specs& specs) const;
+  void add(std::string_view list, Specs& specs) const;
+  [[nodiscard]] Pattern compiled(const std::string& pattern) const;
   static std::optional<Item> parse_item(std::string_view text);
   [[nodiscard]] static Items collect(const Specs& specs, const std::string& function);
   // Returns the bytes of the item's value at bytes[at] and moves `at` to the next item; nullopt if

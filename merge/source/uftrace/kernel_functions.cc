@@ -59,7 +59,7 @@ Result<std::vector<SwitchReader>> SwitchReader::open_all(const std::string& dire
 }
 
 Result<std::map<std::uint32_t, std::int32_t>> first_cpus(std::vector<SwitchReader> readers) {
-  std::map<std::uint32_t, TaskSwitch> firsts;
+  std::map<std::uint32_t, CpuItem> firsts;
   for (SwitchReader& reader : readers) {
     while (true) {
       auto change = reader.next();
@@ -71,7 +71,7 @@ Result<std::map<std::uint32_t, std::int32_t>> first_cpus(std::vector<SwitchReade
   }
   std::map<std::uint32_t, std::int32_t> cpus;
   for (const auto& [tid, change] : firsts)
-    if (change.out) cpus.emplace(tid, change.cpu);
+    if (change.entry) cpus.emplace(tid, change.cpu);
   return cpus;
 }
 
@@ -85,7 +85,7 @@ Result<const std::byte*> SwitchReader::peek(std::size_t size) {
   return buffer_.data() + (at_ - buffer_start_);
 }
 
-Result<std::optional<TaskSwitch>> SwitchReader::next() {
+Result<std::optional<CpuItem>> SwitchReader::next() {
   while (!damaged_ && at_ < file_.size()) {
     auto header = peek(kHeader);
     if (!header) return tl::unexpected(std::move(header).error());
@@ -105,12 +105,13 @@ Result<std::optional<TaskSwitch>> SwitchReader::next() {
     }
     at_ += size;
     if (!is_switch) continue;
-    TaskSwitch change;
+    CpuItem change;
     change.tid = load<std::uint32_t>(*record + 12);
     change.time = load<std::uint64_t>(*record + 16);
     change.cpu = cpu_;
-    change.out = (misc & kOut) != 0;
-    change.preempted = change.out && (misc & kPreempted) != 0;
+    change.is_switch = true;
+    change.entry = (misc & kOut) != 0;
+    change.preempted = change.entry && (misc & kPreempted) != 0;
     if (change.time < last_) {
       damaged_ = true;
       break;
@@ -118,7 +119,7 @@ Result<std::optional<TaskSwitch>> SwitchReader::next() {
     last_ = change.time;
     return std::optional(change);
   }
-  return std::optional<TaskSwitch>();
+  return std::optional<CpuItem>();
 }
 
 namespace {
@@ -179,18 +180,21 @@ Result<std::vector<KernelCallReader>> KernelCallReader::open_all(const std::stri
   return readers;
 }
 
-std::optional<KernelCall> KernelCallReader::decode(
+std::optional<CpuItem> KernelCallReader::decode(
     const kernel_events::RecordedEvent& recorded) const {
   Event event;
   if (!format_.formats->decode(recorded, event)) return std::nullopt;
   const auto* call = std::get_if<HostEvent>(&event.payload);
   if (call == nullptr) return std::nullopt;
-  return KernelCall{recorded.time, static_cast<std::uint32_t>(event.thread),
-                    cpu_,          static_cast<std::uint32_t>(call->number),
-                    call->address, call->step == HostStep::kFunctionBegin};
+  return CpuItem{.time = recorded.time,
+                 .tid = static_cast<std::uint32_t>(event.thread),
+                 .cpu = cpu_,
+                 .entry = call->step == HostStep::kFunctionBegin,
+                 .depth = static_cast<std::uint32_t>(call->number),
+                 .function = call->address};
 }
 
-Result<std::optional<KernelCall>> KernelCallReader::next() {
+Result<std::optional<CpuItem>> KernelCallReader::next() {
   kernel_events::RecordedEvent event;
   for (;;) {
     bool is_damaged = false;
@@ -206,7 +210,7 @@ Result<std::optional<KernelCall>> KernelCallReader::next() {
     in_page_ = false;
     if (!file_.holds(next_page_, format_.page_size)) {
       damaged_ |= next_page_ != file_.size();  // cut off
-      return std::optional<KernelCall>();
+      return std::optional<CpuItem>();
     }
     if (auto read = file_.read(next_page_, buffer_); !read) return tl::unexpected(read.error());
     next_page_ += format_.page_size;

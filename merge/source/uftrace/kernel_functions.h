@@ -28,17 +28,16 @@
 
 namespace trapline {
 
-// A switch of a task, from perf-cpu<N>.dat of a uftrace data directory.
-//
-// Records are as in perf_event_open(2): u32 type, u16 misc, u16 size, then the fields. Only SWITCH
-// (type 14, 24 bytes: u32 pid, u32 tid, u64 time; misc 0x2000 out, 0x4000 pre-empted) is read.
-// Times are on the directory's clock. Reading ends at bytes that are not a record, which count as
-// damaged.
-struct TaskSwitch {
+// A call or a return of a kernel's function, or a switch of a task, from a file of one CPU. Times
+// are on the directory's clock.
+struct CpuItem {
   std::uint64_t time = 0;
   std::uint32_t tid = 0;
   std::int32_t cpu = 0;  // from the file's name
-  bool out = false, preempted = false;
+  bool entry = false;    // a call; of a switch: the task leaves its CPU
+  bool is_switch = false, preempted = false;
+  std::uint32_t depth = 0;  // among the kernel's functions, from 0
+  std::uint64_t function = 0;
 };
 
 // Returns the non-empty files of the directory whose names are `before`, a CPU's number and ".dat"
@@ -48,14 +47,19 @@ struct TaskSwitch {
 
 // Reads the switches of one perf-cpuN.dat. A copy shares the open file and goes on from the same
 // switch.
+//
+// Records are as in perf_event_open(2): u32 type, u16 misc, u16 size, then the fields. Only SWITCH
+// (type 14, 24 bytes: u32 pid, u32 tid, u64 time; misc 0x2000 out, 0x4000 pre-empted) is read.
+// Reading ends at bytes that are not a record, which count as damaged.
 class SwitchReader {
  public:
   // Opens the perf-cpuN.dat files of the directory that are not empty, in the order of their names.
   [[nodiscard]] static Result<std::vector<SwitchReader>> open_all(const std::string& directory);
 
-  [[nodiscard]] Result<std::optional<TaskSwitch>> next();
+  [[nodiscard]] Result<std::optional<CpuItem>> next();
   // Returns whether the file ended in bytes that are not a record.
   [[nodiscard]] bool damaged() const { return damaged_; }
+  [[nodiscard]] static LossCounts take_losses() { return {}; }
   [[nodiscard]] std::uint64_t size() const { return file_.size(); }
 
  private:
@@ -75,15 +79,6 @@ class SwitchReader {
 [[nodiscard]] Result<std::map<std::uint32_t, std::int32_t>> first_cpus(
     std::vector<SwitchReader> readers);
 
-struct KernelCall {
-  std::uint64_t time = 0;
-  std::uint32_t tid = 0;
-  std::int32_t cpu = 0;
-  std::uint32_t depth = 0;  // among the kernel's functions, from 0
-  std::uint64_t function = 0;
-  bool entry = false;
-};
-
 struct KernelFormat {
   std::uint32_t page_size = 4096, long_size = 8;
   std::shared_ptr<const kernel_events::Formats> formats;  // of funcgraph_entry and funcgraph_exit
@@ -99,7 +94,7 @@ class KernelCallReader {
   // kernel_header.
   [[nodiscard]] static Result<std::vector<KernelCallReader>> open_all(const std::string& directory);
 
-  [[nodiscard]] Result<std::optional<KernelCall>> next();
+  [[nodiscard]] Result<std::optional<CpuItem>> next();
   [[nodiscard]] bool damaged() const { return damaged_; }
   // Returns the events that the kernel lost since the last call, and the gaps for which it gave no
   // number.
@@ -109,8 +104,7 @@ class KernelCallReader {
  private:
   KernelCallReader(File file, std::int32_t cpu, KernelFormat format)
       : file_(std::move(file)), cpu_(cpu), format_(std::move(format)), buffer_(format_.page_size) {}
-  [[nodiscard]] std::optional<KernelCall> decode(
-      const kernel_events::RecordedEvent& recorded) const;
+  [[nodiscard]] std::optional<CpuItem> decode(const kernel_events::RecordedEvent& recorded) const;
 
   File file_;
   std::int32_t cpu_;

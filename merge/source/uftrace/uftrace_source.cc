@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <map>
 #include <utility>
+#include <variant>
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text.h"
@@ -53,6 +54,12 @@ struct Lane {
   const Symbol* symbol = nullptr;  // the symbol of `function`
 };
 
+// A file of one CPU, and its next item.
+struct CpuFile {
+  std::variant<SwitchReader, KernelCallReader> reader;
+  CpuItem ahead;
+};
+
 // A directory whose files are open, each once. Each reading begins with a copy of its readers.
 struct Opened {
   explicit Opened(DataDirectory of) : directory(std::move(of)) {}
@@ -71,12 +78,19 @@ struct Opened {
       lanes.push_back({std::move(*reader), tid, vcpu_of(tid), *symbols, {}});
     }
     const std::string& path = directory.path();
-    if (auto opened = assign(switches, SwitchReader::open_all(path)); !opened) return opened;
-    for (const SwitchReader& reader : switches) size += reader.size();
-    if (auto opened = assign(kernel, KernelCallReader::open_all(path)); !opened) return opened;
-    for (const KernelCallReader& reader : kernel) size += reader.size();
+    const auto switches = SwitchReader::open_all(path);
+    if (!switches) return tl::unexpected(switches.error());
+    const auto kernel = KernelCallReader::open_all(path);
+    if (!kernel) return tl::unexpected(kernel.error());
+    has_kernel = !kernel->empty();
+    const auto add = [this](const auto& reader) {
+      size += reader.size();
+      files.push_back({reader, {}});
+    };
+    std::ranges::for_each(*switches, add);
+    std::ranges::for_each(*kernel, add);
     if (auto loaded = load_kernel_symbols(); !loaded) return loaded;
-    const auto cpus = first_cpus(switches);
+    const auto cpus = first_cpus(*switches);
     if (!cpus) return tl::unexpected(cpus.error());
     for (const auto& [tid, cpu] : *cpus) {
       const auto lane = lane_of.find(tid);
@@ -92,8 +106,8 @@ struct Opened {
   DataDirectory directory;
   std::vector<Lane> lanes;
   std::map<std::uint32_t, std::size_t> lane_of;  // by task
-  std::vector<SwitchReader> switches;
-  std::vector<KernelCallReader> kernel;
+  std::vector<CpuFile> files;                    // first those of switches
+  bool has_kernel = false;                       // there are files of kernel functions
   SymbolTable kernel_symbols;
   std::string clock;  // empty: nothing names it
   std::uint64_t size = 0;
@@ -119,7 +133,7 @@ struct Opened {
   Result<void> load_kernel_symbols() {
     const std::string path = directory.path() + "/kallsyms";
     std::error_code error;
-    if (kernel.empty() || !fs::is_regular_file(path, error) || fs::file_size(path, error) == 0)
+    if (!has_kernel || !fs::is_regular_file(path, error) || fs::file_size(path, error) == 0)
       return {};
     const SymbolFileSpec file{path, 0};
     return assign(kernel_symbols, SymbolTable::load(std::span(&file, 1)));
@@ -135,10 +149,7 @@ class UftraceSource final : public Source {
         directory_(opened_->directory),
         values_(directory_.info()),
         lanes_(opened_->lanes),
-        switches_(opened_->switches),
-        switch_ahead_(switches_.size()),
-        kernel_(opened_->kernel),
-        kernel_ahead_(kernel_.size()) {
+        files_(opened_->files) {
     info_.path = directory_.path();
     info_.kind = "uftrace";
     info_.role = Role::kGuest;
@@ -164,10 +175,8 @@ class UftraceSource final : public Source {
                   : range_first_.value_or(0) > kYear2001 ? "real"
                                                          : "mono";
     info_.cycles = info_.clock == "tsc";
-    for (std::size_t i = 0; i < switches_.size(); ++i)
-      if (!fetch_switch(i)) return status_;
-    for (std::size_t i = 0; i < kernel_.size(); ++i)
-      if (!fetch_kernel(i)) return status_;
+    for (std::size_t i = 0; i < files_.size(); ++i)
+      if (!fetch_item(i)) return status_;
     reading_ = true;
     return {};
   }
@@ -177,8 +186,7 @@ class UftraceSource final : public Source {
       const std::size_t i = first_ ? *std::exchange(first_, std::nullopt) : heap_.pop();
       if (i < lanes_.size()) {
         take_record(i, event);
-      } else if (i < lanes_.size() + switches_.size() ? !take_switch(i - lanes_.size(), event)
-                                                      : !take_kernel(i, event)) {
+      } else if (!take_item(i - lanes_.size(), event)) {
         continue;
       }
       ++counts_[event.type];
@@ -216,7 +224,7 @@ class UftraceSource final : public Source {
             {"command", info.cmdline},
             {"machine", info.hostname},
             {"tasks", std::to_string(lanes_.size())},
-            {"not read", left_out(directory_.path(), !kernel_.empty())}};
+            {"not read", left_out(directory_.path(), opened_->has_kernel)}};
   }
   std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override {
     std::vector<std::pair<std::string, std::uint64_t>> all;
@@ -305,40 +313,32 @@ class UftraceSource final : public Source {
       event.raw = std::as_bytes(std::span(lane.payload));
     }
   }
-  // Returns false for a switch without effect: its task is not in the directory, or the switch does
-  // not change whether the task is on a CPU.
-  bool take_switch(std::size_t i, Event& event) {
-    const TaskSwitch change = switch_ahead_[i];
-    (void)fetch_switch(i);
-    const auto found = opened_->lane_of.find(change.tid);
+  // Makes a switch a call of linux:schedule, and a kernel's function a call within the functions
+  // that its task has open. Returns false for an item without effect: its task is not in the
+  // directory, or the switch does not change whether the task is on a CPU.
+  bool take_item(std::size_t i, Event& event) {
+    const CpuItem item = files_[i].ahead;
+    (void)fetch_item(i);
+    const auto found = opened_->lane_of.find(item.tid);
     if (found == opened_->lane_of.end()) return false;
     Lane& lane = lanes_[found->second];
-    if (change.out != lane.off_cpu.empty()) return false;
-    begin(event, change.time, lane, change.out ? kSchedOut : kSchedIn);
-    if (change.out) lane.off_cpu = change.preempted ? kPreempted : kSchedule;
-    lane.cpu = change.cpu;
-    GuestCall call = call_of(lane, change.out, lane.depth + lane.kernel_depth, 0, nullptr);
+    if (item.is_switch && item.entry != lane.off_cpu.empty()) return false;
+    lane.cpu = item.cpu;
+    if (!item.is_switch) {
+      lane.kernel_depth = item.depth + (item.entry ? 1 : 0);
+      const auto type = item.entry ? RecordType::kEntry : RecordType::kExit;
+      begin(event, item.time, lane, static_cast<std::uint16_t>(type));
+      event.payload = call_of(lane, item.entry, lane.depth + item.depth, item.function,
+                              opened_->kernel_symbols.find(item.function));
+      return true;
+    }
+    begin(event, item.time, lane, item.entry ? kSchedOut : kSchedIn);
+    if (item.entry) lane.off_cpu = item.preempted ? kPreempted : kSchedule;
+    GuestCall call = call_of(lane, item.entry, lane.depth + lane.kernel_depth, 0, nullptr);
     call.name = lane.off_cpu;
     call.off_cpu = true;
     event.payload = call;
-    if (!change.out) lane.off_cpu = {};
-    return true;
-  }
-  // Makes a kernel function a call within the functions that its task has open. Returns false if
-  // the task is not in the directory.
-  bool take_kernel(std::size_t i, Event& event) {
-    const std::size_t file = i - lanes_.size() - switches_.size();
-    const KernelCall call = kernel_ahead_[file];
-    (void)fetch_kernel(file);
-    const auto found = opened_->lane_of.find(call.tid);
-    if (found == opened_->lane_of.end()) return false;
-    Lane& lane = lanes_[found->second];
-    lane.cpu = call.cpu;
-    lane.kernel_depth = call.entry ? call.depth + 1 : call.depth;
-    const Symbol* symbol = opened_->kernel_symbols.find(call.function);
-    const auto type = call.entry ? RecordType::kEntry : RecordType::kExit;
-    begin(event, call.time, lane, static_cast<std::uint16_t>(type));
-    event.payload = call_of(lane, call.entry, lane.depth + call.depth, call.function, symbol);
+    if (!item.entry) lane.off_cpu = {};
     return true;
   }
   // An item that comes before all others need not go through the heap.
@@ -370,39 +370,31 @@ class UftraceSource final : public Source {
     put(i, std::max(lane.ahead.time(), lane.last));
     return true;
   }
-  bool fetch_from(auto& reader, auto& ahead, std::size_t lane) {
-    auto next = reader.next();
-    if (!next) {
-      status_ = tl::unexpected(std::move(next).error());
-      return false;
-    }
-    if (!*next) {
-      if (reader.damaged()) ++counters_.damaged_events;
+  bool fetch_item(std::size_t i) {
+    const auto fetch_from = [&](auto& reader) {
+      auto next = reader.next();
+      counters_.add(reader.take_losses());
+      if (!next) {
+        status_ = tl::unexpected(std::move(next).error());
+        return false;
+      }
+      if (!*next) {
+        if (reader.damaged()) ++counters_.damaged_events;
+        return true;
+      }
+      files_[i].ahead = **next;
+      put(lanes_.size() + i, (*next)->time);
       return true;
-    }
-    ahead = **next;
-    put(lane, ahead.time);
-    return true;
-  }
-  bool fetch_switch(std::size_t i) {
-    return fetch_from(switches_[i], switch_ahead_[i], lanes_.size() + i);
-  }
-  bool fetch_kernel(std::size_t i) {
-    const std::size_t lane = lanes_.size() + switches_.size() + i;
-    const bool fetched = fetch_from(kernel_[i], kernel_ahead_[i], lane);
-    counters_.add(kernel_[i].take_losses());
-    return fetched;
+    };
+    return std::visit(fetch_from, files_[i].reader);
   }
 
   std::shared_ptr<const Opened> opened_;
   const DataDirectory& directory_;
   mutable UftraceValues values_;  // learns functions as they come
   std::vector<Lane> lanes_;
-  std::vector<SwitchReader> switches_;
-  std::vector<TaskSwitch> switch_ahead_;
-  std::vector<KernelCallReader> kernel_;
-  std::vector<KernelCall> kernel_ahead_;
-  MergeHeap heap_;  // numbers: lanes, then switches, then kernel files; each has a next item
+  std::vector<CpuFile> files_;
+  MergeHeap heap_;                    // numbers: lanes, then files; each has a next item
   std::optional<std::size_t> first_;  // the lane whose next item comes before all in the heap
   bool reading_ = false;
   std::optional<std::uint64_t> range_first_;  // time of the functions' first record

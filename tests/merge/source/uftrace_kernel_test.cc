@@ -32,11 +32,11 @@ class UftraceKernelTest : public testing::Test {
     ASSERT_GT(pages_.size(), 4 * 4096u);
   }
   // Writes the pages and reads them to the end.
-  std::vector<KernelCall> calls() {
+  std::vector<CpuItem> calls() {
     std::ofstream(folder_ + "/kernel-cpu3.dat", std::ios::binary) << pages_;
     auto readers = KernelCallReader::open_all(folder_);
     EXPECT_TRUE(readers);
-    std::vector<KernelCall> all;
+    std::vector<CpuItem> all;
     if (!readers || readers->empty()) return all;
     while (true) {
       auto call = readers->front().next();
@@ -89,7 +89,7 @@ TEST_F(UftraceKernelTest, EveryFunctionIsEnteredAndLeftInOrder) {
   EXPECT_FALSE(damaged_);
   EXPECT_GT(all.size(), 600u);
   std::uint64_t last = 0;
-  for (const KernelCall& call : all) {
+  for (const CpuItem& call : all) {
     EXPECT_EQ(call.cpu, 3);
     EXPECT_GE(call.time, last);
     EXPECT_LE(call.depth, 1u);
@@ -148,7 +148,7 @@ TEST_F(UftraceKernelTest, DamageEndsTheFileNeverTheProgram) {
     std::uint64_t last = 0;
     const auto read = calls();
     EXPECT_LE(read.size(), pages_.size() / 8);
-    for (const KernelCall& call : read) {
+    for (const CpuItem& call : read) {
       EXPECT_EQ(call.cpu, 3);
       EXPECT_GE(call.time, last);
       last = call.time;

@@ -63,7 +63,6 @@ class LayoutReader {
                             : damaged(fmt::format("a header of {} bytes", size));
     if (read) read = check_attrs();
     if (!read) return tl::unexpected(std::move(read).error());
-    layout_.by_id.build();
     return std::move(layout_);
   }
 

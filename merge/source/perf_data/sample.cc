@@ -116,15 +116,4 @@ std::optional<std::uint64_t> RecordShape::id(std::span<const std::byte> record,
   return load<std::uint64_t>(record.data() + at);
 }
 
-void AttrsById::add(std::uint64_t id, std::uint16_t attr) { added_.push_back({id, attr}); }
-
-void AttrsById::build() {
-  slots_.assign(std::bit_ceil(2 * added_.size() + 1), {});
-  for (const Slot& one : added_) {
-    std::size_t i = slot_of(one.id);
-    while (slots_[i].attr != kNone && slots_[i].id != one.id) i = (i + 1) & (slots_.size() - 1);
-    slots_[i] = one;
-  }
-}
-
 }  // namespace trapline::perf_data

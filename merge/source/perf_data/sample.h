@@ -12,9 +12,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backend_ftrace/base/bytes.h"
+#include "merge/model/flat_index.h"
 
 namespace trapline::perf_data {
 
@@ -110,26 +112,31 @@ class RecordShape {
 // Finds the attr of an id; an event has one id for each CPU or thread.
 class AttrsById {
  public:
-  void add(std::uint64_t id, std::uint16_t attr);
-  void build();  // call it after the last add()
+  // Of an id that was added twice, the last attr counts.
+  void add(std::uint64_t id, std::uint16_t attr) {
+    if (const auto known = find_entry(id); known != FlatIndex::kNone) {
+      all_[known].second = attr;
+      return;
+    }
+    all_.emplace_back(id, attr);
+    index_.add(hash_of(id));
+  }
   // find() returns this for an id that no attr has.
   static constexpr std::uint16_t kNone = 0xffff;
   [[nodiscard]] std::uint16_t find(std::uint64_t id) const {
-    if (slots_.empty()) return kNone;
-    for (std::size_t i = slot_of(id);; i = (i + 1) & (slots_.size() - 1))
-      if (slots_[i].attr == kNone || slots_[i].id == id) return slots_[i].attr;
+    const auto known = find_entry(id);
+    return known == FlatIndex::kNone ? kNone : all_[known].second;
   }
-  [[nodiscard]] bool empty() const { return added_.empty(); }
 
  private:
-  struct Slot {
-    std::uint64_t id = 0;
-    std::uint16_t attr = kNone;
-  };
-  [[nodiscard]] std::size_t slot_of(std::uint64_t id) const {
-    return static_cast<std::size_t>((id * 0x9e3779b97f4a7c15u) >> 32) & (slots_.size() - 1);
+  [[nodiscard]] std::uint32_t find_entry(std::uint64_t id) const {
+    return index_.find(hash_of(id), [&](std::uint32_t i) { return all_[i].first == id; });
   }
-  std::vector<Slot> added_, slots_;
+  [[nodiscard]] static std::uint32_t hash_of(std::uint64_t id) {
+    return static_cast<std::uint32_t>((id * 0x9e3779b97f4a7c15u) >> 32);
+  }
+  std::vector<std::pair<std::uint64_t, std::uint16_t>> all_;
+  FlatIndex index_;
 };
 
 }  // namespace trapline::perf_data

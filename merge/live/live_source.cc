@@ -61,9 +61,9 @@ Capabilities LiveSource::capabilities() const {
   return has;
 }
 
-std::string LiveSource::comm(ThreadId thread) const {
+std::string LiveSource::name_of(ThreadId thread) const {
   std::string name = feed_->comm(ThreadId{tid_of(thread)});
-  return name.empty() ? KernelEventSource::comm(thread) : name;
+  return name.empty() ? KernelEventSource::name_of(thread) : name;
 }
 
 std::size_t LiveSource::room(unsigned cpu) const {
@@ -121,7 +121,7 @@ void LiveSource::make_room() {
   }
 }
 
-Read LiveSource::next(Event& event) {
+Read LiveSource::take(Event& event) {
   if (!ring_.next(complete_, wants())) return ended_ ? Read::kEnd : Read::kPending;
   const record::PageRing::Item& item = ring_.item();
   const Timestamp at(item.event.time);

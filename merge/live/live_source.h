@@ -32,11 +32,11 @@ class LiveSource final : public kernel_events::KernelEventSource, private record
   [[nodiscard]] Timestamp complete() const;
   [[nodiscard]] PageFeed& feed() { return *feed_; }
 
-  [[nodiscard]] Read next(Event& event) override;
+  [[nodiscard]] Read take(Event& event) override;
   [[nodiscard]] double progress() const override { return 0; }
   // Returns what the source can show, judged by the events so far.
   [[nodiscard]] Capabilities capabilities() const override;
-  [[nodiscard]] std::string comm(ThreadId thread) const override;
+  [[nodiscard]] std::string name_of(ThreadId thread) const override;
 
   // Return the pages that are still in memory, and the time from which they have the events of all
   // CPUs.

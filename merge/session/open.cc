@@ -130,12 +130,15 @@ Result<SourceKind> kind_of_folder(const std::string& path) {
 
 Result<std::unique_ptr<Source>> open_recorded(const RecordingPart& part,
                                               const InputOptions& options) {
-  auto source = trace_dat::open_trace_dat(*part.file, options.tsc_khz, part.marker_calls);
-  auto session = source ? session_of_recording(part.path) : std::nullopt;
-  if (!session || session->changes.empty()) return source;
-  constexpr std::uint32_t kMostCpus = 1U << 16;
-  const auto cpus = std::min((*source)->describe().machine.cpus, kMostCpus);
-  return with_changes(std::move(*source), std::move(session->changes), std::max(cpus, 1U));
+  std::vector<trace_dat::ChangedTime> changes;
+  if (const auto session = session_of_recording(part.path)) {
+    for (const SessionChange& change : session->changes)
+      if (change.to_ns != 0)
+        changes.push_back({Timestamp(change.from_ns), Timestamp(change.to_ns)});
+  }
+  std::ranges::sort(changes, {}, &trace_dat::ChangedTime::from);
+  return trace_dat::open_trace_dat(*part.file, options.tsc_khz, part.marker_calls,
+                                   std::move(changes));
 }
 
 }  // namespace

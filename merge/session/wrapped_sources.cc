@@ -1,6 +1,5 @@
 #include "merge/session/wrapped_sources.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -10,121 +9,6 @@
 
 namespace trapline {
 namespace {
-
-// Converts the times of another source, and then changes each event by adjust().
-template <typename Adjust>
-class PlacedSource final : public ForwardingSource {
- public:
-  // `map`: from the inner source's times to the timeline's. `comm`: the name of all threads, if not
-  // empty.
-  PlacedSource(std::unique_ptr<Source> source, SourceInfo info, ClockMap map, Adjust adjust,
-               std::string comm)
-      : ForwardingSource(std::move(source)),
-        info_(std::move(info)),
-        map_(std::move(map)),
-        adjust_(std::move(adjust)),
-        comm_(std::move(comm)) {}
-
-  Read next(Event& event) override {
-    const Read read = source_->next(event);
-    if (read != Read::kEvent) return read;
-    event.at = map_(event.at);
-    if (auto* lost = std::get_if<Lost>(&event.payload)) {
-      lost->from = map_(lost->from);
-      lost->to = map_(lost->to);
-    }
-    adjust_(event);
-    return read;
-  }
-  [[nodiscard]] const SourceInfo& info() const override { return info_; }
-  [[nodiscard]] SourceCounters counters() const override {
-    SourceCounters counters = source_->counters();
-    counters.first = map_(counters.first);
-    counters.last = map_(counters.last);
-    return counters;
-  }
-  [[nodiscard]] std::string comm(ThreadId thread) const override {
-    return comm_.empty() ? source_->comm(thread) : comm_;
-  }
-
- private:
-  [[nodiscard]] std::unique_ptr<Source> around(std::unique_ptr<Source> source) const override {
-    return std::make_unique<PlacedSource>(std::move(source), info_, map_, adjust_, comm_);
-  }
-
-  SourceInfo info_;
-  ClockMap map_;
-  Adjust adjust_;
-  std::string comm_;
-};
-
-template <typename Adjust>
-std::unique_ptr<Source> placed(std::unique_ptr<Source> source, SourceInfo info, ClockMap map,
-                               Adjust adjust, std::string comm = {}) {
-  return std::make_unique<PlacedSource<Adjust>>(std::move(source), std::move(info), std::move(map),
-                                                std::move(adjust), std::move(comm));
-}
-
-class ChangedSource final : public ForwardingSource {
- public:
-  ChangedSource(std::unique_ptr<Source> source, std::vector<SessionChange> changes,
-                std::uint32_t cpus)
-      : ForwardingSource(std::move(source)),
-        changes_(std::move(changes)),
-        cpus_(cpus),
-        told_(cpus) {}
-
-  Read next(Event& event) override {
-    for (;;) {
-      if (told_ < cpus_) return tell(event);
-      const Read read = holds_ ? Read::kEvent : source_->next(held_);
-      if (read == Read::kPending) return read;
-      holds_ = read == Read::kEvent;
-      if (at_ == changes_.size() || (holds_ && held_.at < from())) {
-        if (std::exchange(holds_, false)) event = held_;
-        return read;
-      }
-      if (!std::exchange(is_told_, true)) {
-        told_ = 0;
-      } else if (holds_ && held_.at < to()) {
-        holds_ = false;
-        ++left_out_;
-      } else {
-        ++at_;
-        is_told_ = false;
-      }
-    }
-  }
-  [[nodiscard]] SourceCounters counters() const override {
-    SourceCounters counters = source_->counters();
-    counters.events -= std::min(counters.events, left_out_);
-    for (std::uint64_t i = 0; i < gaps_; ++i) counters.add_gap(0);
-    return counters;
-  }
-
- private:
-  [[nodiscard]] std::unique_ptr<Source> around(std::unique_ptr<Source> source) const override {
-    return std::make_unique<ChangedSource>(std::move(source), changes_, cpus_);
-  }
-  [[nodiscard]] Timestamp from() const { return Timestamp(changes_[at_].from_ns); }
-  [[nodiscard]] Timestamp to() const { return Timestamp(changes_[at_].to_ns); }
-  Read tell(Event& event) {
-    event = Event();
-    event.at = from();
-    event.cpu = told_++;
-    event.thread = ThreadId{-1};
-    event.payload = Lost{from(), to(), 0};
-    ++gaps_;
-    return Read::kEvent;
-  }
-
-  std::vector<SessionChange> changes_;
-  std::uint32_t cpus_ = 0, told_ = 0;  // told_: how many of this change's losses were returned
-  std::size_t at_ = 0;                 // the next change, or the one that goes on
-  bool is_told_ = false, holds_ = false;
-  Event held_;
-  std::uint64_t left_out_ = 0, gaps_ = 0;
-};
 
 std::unique_ptr<Source> of_guest_kernel(std::unique_ptr<Source> source, SourceInfo info,
                                         ClockMap map, std::map<std::int32_t, ThreadId> threads,
@@ -141,7 +25,8 @@ std::unique_ptr<Source> of_guest_kernel(std::unique_ptr<Source> source, SourceIn
     }
     event.thread = thread_of_cpu(threads, cpu).value_or(ThreadId{});
   };
-  return placed(std::move(source), std::move(info), std::move(map), adjust);
+  source->place({std::move(info), std::move(map), adjust});
+  return source;
 }
 
 }  // namespace
@@ -153,21 +38,13 @@ std::unique_ptr<Source> with_clock(std::unique_ptr<Source> source,
   if (is_same && !aligned.one_boot_error_ns) return source;
   SourceInfo info = source->info();
   info.aligned = aligned;
-  return placed(std::move(source), std::move(info), aligned.map, [](Event&) {});
-}
-
-std::unique_ptr<Source> with_changes(std::unique_ptr<Source> source,
-                                     std::vector<SessionChange> changes, std::uint32_t cpus) {
-  std::erase_if(changes, [](const SessionChange& change) { return change.to_ns == 0; });
-  std::ranges::sort(changes, {}, &SessionChange::from_ns);
-  if (changes.empty()) return source;
-  return std::make_unique<ChangedSource>(std::move(source), std::move(changes), cpus);
+  source->place({std::move(info), aligned.map});
+  return source;
 }
 
 std::unique_ptr<Source> with_vcpu_threads(std::unique_ptr<Source> source,
                                           std::map<std::int32_t, ThreadId> threads) {
   if (threads.empty()) return source;
-  SourceInfo info = source->info();
   // Keeps the vCPU of the last call, with its thread.
   auto adjust = [threads = std::move(threads), vcpu = std::optional<std::int32_t>(),
                  thread = std::optional<ThreadId>()](Event& event) mutable {
@@ -182,7 +59,8 @@ std::unique_ptr<Source> with_vcpu_threads(std::unique_ptr<Source> source,
     call->task = static_cast<std::int32_t>(event.thread);
     event.thread = *thread;
   };
-  return placed(std::move(source), std::move(info), ClockMap(), std::move(adjust));
+  source->place({source->info(), ClockMap(), std::move(adjust)});
+  return source;
 }
 
 std::unique_ptr<Source> with_guest_calls(std::unique_ptr<Source> source,
@@ -196,7 +74,8 @@ std::unique_ptr<Source> with_guest_calls(std::unique_ptr<Source> source,
     event.thread = thread_of_cpu(threads, vcpu).value_or(event.thread);
     if (auto* call = std::get_if<GuestCall>(&event.payload)) call->vcpu = vcpu;
   };
-  return placed(std::move(source), std::move(info), relation.line.map(), adjust, "guest");
+  source->place({std::move(info), relation.line.map(), adjust, "guest"});
+  return source;
 }
 
 std::unique_ptr<Source> with_guest_alignment(std::unique_ptr<Source> source,

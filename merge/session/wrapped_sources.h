@@ -1,4 +1,4 @@
-// Sources around other sources that place them on the timeline's clock.
+// Places sources on the timeline's clock.
 #pragma once
 
 #include <map>
@@ -8,35 +8,27 @@
 
 #include "merge/clock/alignment.h"
 #include "merge/session/guest_alignment.h"
-#include "merge/session/session_json.h"
 #include "merge/source/source.h"
 
 namespace trapline {
 
-// Returns a source that converts the times of `source` to the timeline's, or `source` itself if its
-// clock certainly is the timeline's.
+// Places a source on the timeline's clock, unless its own certainly is the timeline's.
 [[nodiscard]] std::unique_ptr<Source> with_clock(std::unique_ptr<Source> source,
                                                  const clocks::AlignedSource& aligned,
                                                  const std::string& timeline_clock);
 
-// Wraps a uftrace directory that was recorded outside the guest (by the plugin) as a source on the
+// Places a uftrace directory that was recorded outside the guest (by the plugin) as a source on the
 // host's clock. Its events get the threads of the guest's vCPUs; tasks for which `relation` has no
 // thread keep their own number.
 [[nodiscard]] std::unique_ptr<Source> with_guest_calls(std::unique_ptr<Source> source,
                                                        const GuestAlignment& relation);
 
-// Wraps a recording whose instance another process changed: a loss on each of `cpus` CPUs replaces
-// the events between the times of each change.
-[[nodiscard]] std::unique_ptr<Source> with_changes(std::unique_ptr<Source> source,
-                                                   std::vector<SessionChange> changes,
-                                                   std::uint32_t cpus);
-
-// Wraps a source with guest calls: a call on a vCPU of `threads` gets the vCPU's thread, and each
+// Places a source with guest calls: a call on a vCPU of `threads` gets the vCPU's thread, and each
 // task keeps a call stack of its own.
 [[nodiscard]] std::unique_ptr<Source> with_vcpu_threads(std::unique_ptr<Source> source,
                                                         std::map<std::int32_t, ThreadId> threads);
 
-// Wraps a recording made inside a guest (by uftrace or trace-cmd) as a source on its host's clock.
+// Places a recording made inside a guest (by uftrace or trace-cmd) as a source on its host's clock.
 //
 // Its events keep their meaning and contain their guest (Event::machine): a switch of the guest's
 // scheduler is not one of the host's. Event::thread is the host's thread of the vCPU that ran the
@@ -45,7 +37,7 @@ namespace trapline {
 [[nodiscard]] std::unique_ptr<Source> with_guest_alignment(std::unique_ptr<Source> source,
                                                            const GuestAlignment& alignment,
                                                            MachineId machine);
-// Wraps a guest's recording whose times are on its host's clock already (trace-cmd's TIME_SHIFT).
+// Places a guest's recording whose times are on its host's clock already (trace-cmd's TIME_SHIFT).
 // Its events get `machine`, and the host's thread of their vCPU from `threads`, which is by vCPU.
 [[nodiscard]] std::unique_ptr<Source> with_guest_threads(std::unique_ptr<Source> source,
                                                          std::map<std::int32_t, ThreadId> threads,

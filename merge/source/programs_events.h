@@ -15,7 +15,7 @@ namespace trapline {
 // Sorts events that are out of order by less than a window of `most` events.
 class ProgramsEvents : public Source {
  public:
-  Read next(Event& event) override {
+  Read take(Event& event) override {
     while (!ended_ && window_.size() < most_) read_more();
     if (window_.empty()) return Read::kEnd;
     std::pop_heap(window_.begin(), window_.end(), later);
@@ -40,9 +40,6 @@ class ProgramsEvents : public Source {
     return Read::kEvent;
   }
 
-  const Result<void>& status() const override { return status_; }
-  const SourceInfo& info() const override { return info_; }
-  SourceCounters counters() const override { return counters_; }
   Capabilities capabilities() const override { return {.markers = true}; }
   std::string event_name(const Event&) const override {
     return printable(std::string_view(current_.text).substr(0, current_.text.find(' ')));
@@ -70,8 +67,6 @@ class ProgramsEvents : public Source {
   }
 
   bool ended_ = false;
-  SourceInfo info_;
-  Result<void> status_;
 
  private:
   static bool later(const Held& a, const Held& b) {
@@ -82,7 +77,6 @@ class ProgramsEvents : public Source {
   std::vector<Held> window_;  // a heap with the earliest event on top
   Held current_;
   std::uint64_t number_ = 0, last_ = 0;
-  SourceCounters counters_;
 };
 
 }  // namespace trapline

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "backend_ftrace/base/result.h"
 #include "merge/model/capabilities.h"
+#include "merge/model/clock_map.h"
 #include "merge/model/event.h"
 #include "merge/model/loss_counts.h"
 #include "merge/model/processes.h"
@@ -102,25 +104,54 @@ enum class Read : std::uint8_t {
   kEnd,      // no more events; status() has the error, if there is one
 };
 
+// How a source is placed on the timeline.
+struct Placement {
+  SourceInfo info;                          // replaces the source's own
+  ClockMap map;                             // from the source's times to the timeline's
+  std::function<void(Event&)> adjust = {};  // changes each event, whose times are converted
+  std::string comm = {};                    // the name of all threads, if not empty
+};
+
+// A derived class reads one recording: it overrides take() and what it knows besides. The source
+// converts the events to the timeline's clock, once it is placed there.
 class Source {
  public:
   virtual ~Source() = default;
 
   // Returns a source of the same recording that begins at its start. It shares the open file and
   // what is known about it. Errors: a live source; those of reading.
-  [[nodiscard]] virtual Result<std::unique_ptr<Source>> again() const {
-    return fail("{}: can be read only once", info().path);
+  [[nodiscard]] Result<std::unique_ptr<Source>> again() const {
+    auto again = reopen();
+    if (again) (*again)->placed_ = placed_;
+    return again;
   }
+  // Places the source on the timeline, or moves one that is placed further; call it before the
+  // first next(). describe(), range() and facts() stay as they are.
+  void place(Placement how) { placed_.push_back(std::move(how)); }
 
   // Selects classes of events; call it before the first next().
   virtual void select(EventClass) {}
 
   // Fills `event` if it returns kEvent. After kPending the next event may have any time that is not
   // before the last one's.
-  [[nodiscard]] virtual Read next(Event& event) = 0;
-  [[nodiscard]] virtual const Result<void>& status() const = 0;
-  [[nodiscard]] virtual const SourceInfo& info() const = 0;
-  [[nodiscard]] virtual SourceCounters counters() const = 0;
+  [[nodiscard]] Read next(Event& event) {
+    const Read read = take(event);
+    if (!placed_.empty() && read == Read::kEvent) [[unlikely]]
+      apply(event);
+    return read;
+  }
+  [[nodiscard]] virtual const Result<void>& status() const { return status_; }
+  [[nodiscard]] const SourceInfo& info() const {
+    return placed_.empty() ? info_ : placed_.back().info;
+  }
+  [[nodiscard]] SourceCounters counters() const {
+    SourceCounters counters = count();
+    for (const Placement& how : placed_) {
+      counters.first = how.map(counters.first);
+      counters.last = how.map(counters.last);
+    }
+    return counters;
+  }
   // Returns the share of the input that has been read, 0 to 1.
   [[nodiscard]] virtual double progress() const = 0;
 
@@ -130,9 +161,9 @@ class Source {
   // Describes the source, before it is read.
   [[nodiscard]] virtual Description describe() const {
     Description is;
-    is.path = info().path;
-    is.clock = info().clock;
-    is.cycles = info().cycles;
+    is.path = info_.path;
+    is.clock = info_.clock;
+    is.cycles = info_.cycles;
     is.has = capabilities();
     return is;
   }
@@ -154,7 +185,11 @@ class Source {
   // The following return printable texts for people; empty if the source does not know.
   [[nodiscard]] virtual std::string event_name(const Event& event) const = 0;
   [[nodiscard]] virtual std::string event_text(const Event& event) const = 0;
-  [[nodiscard]] virtual std::string comm(ThreadId) const { return {}; }
+  [[nodiscard]] std::string comm(ThreadId thread) const {
+    for (const Placement& how : placed_)
+      if (!how.comm.empty()) return how.comm;
+    return name_of(thread);
+  }
   // Returns the kernel's own name for an exit reason, given by isa, reason and exception class.
   [[nodiscard]] virtual std::string exit_reason(std::uint32_t, std::uint32_t, std::uint32_t) const {
     return {};
@@ -162,57 +197,33 @@ class Source {
   // Returns the kernel function whose entry has this address (HostStep::kFunctionBegin).
   [[nodiscard]] virtual std::string kernel_function(std::uint64_t) const { return {}; }
   [[nodiscard]] virtual std::string userspace_reason(std::uint32_t) const { return {}; }
-};
-
-// A source around another one: forwards everything that a derived class does not override.
-class ForwardingSource : public Source {
- public:
-  explicit ForwardingSource(std::unique_ptr<Source> source) : source_(std::move(source)) {}
-
-  [[nodiscard]] Result<std::unique_ptr<Source>> again() const final {
-    auto again = source_->again();
-    return again ? around(std::move(*again)) : std::move(again);
-  }
-  void select(EventClass events) override { source_->select(events); }
-  [[nodiscard]] const Result<void>& status() const override { return source_->status(); }
-  [[nodiscard]] const SourceInfo& info() const override { return source_->info(); }
-  [[nodiscard]] SourceCounters counters() const override { return source_->counters(); }
-  [[nodiscard]] double progress() const override { return source_->progress(); }
-  [[nodiscard]] Capabilities capabilities() const override { return source_->capabilities(); }
-  [[nodiscard]] Description describe() const override { return source_->describe(); }
-  [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override {
-    return source_->range();
-  }
-  [[nodiscard]] std::string reader() const override { return source_->reader(); }
-  [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override {
-    return source_->facts();
-  }
-  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override {
-    return source_->event_counts();
-  }
-  [[nodiscard]] std::string event_name(const Event& event) const override {
-    return source_->event_name(event);
-  }
-  [[nodiscard]] std::string event_text(const Event& event) const override {
-    return source_->event_text(event);
-  }
-  [[nodiscard]] std::string comm(ThreadId thread) const override { return source_->comm(thread); }
-  [[nodiscard]] std::string exit_reason(std::uint32_t isa, std::uint32_t reason,
-                                        std::uint32_t exception_class) const override {
-    return source_->exit_reason(isa, reason, exception_class);
-  }
-  [[nodiscard]] std::string kernel_function(std::uint64_t address) const override {
-    return source_->kernel_function(address);
-  }
-  [[nodiscard]] std::string userspace_reason(std::uint32_t reason) const override {
-    return source_->userspace_reason(reason);
-  }
 
  protected:
-  // Wraps `source`, which has not been read yet, in the way in which this object wraps source_.
-  [[nodiscard]] virtual std::unique_ptr<Source> around(std::unique_ptr<Source> source) const = 0;
+  // Do what next(), again(), counters() and comm() do, for a source that is not placed.
+  [[nodiscard]] virtual Read take(Event& event) = 0;
+  [[nodiscard]] virtual Result<std::unique_ptr<Source>> reopen() const {
+    return fail("{}: can be read only once", info_.path);
+  }
+  [[nodiscard]] virtual SourceCounters count() const { return counters_; }
+  [[nodiscard]] virtual std::string name_of(ThreadId) const { return {}; }
 
-  std::unique_ptr<Source> source_;
+  SourceInfo info_;
+  SourceCounters counters_;
+  Result<void> status_;
+
+ private:
+  [[gnu::noinline]] void apply(Event& event) const {
+    for (const Placement& how : placed_) {
+      event.at = how.map(event.at);
+      if (auto* lost = std::get_if<Lost>(&event.payload)) {
+        lost->from = how.map(lost->from);
+        lost->to = how.map(lost->to);
+      }
+      if (how.adjust) how.adjust(event);
+    }
+  }
+
+  std::vector<Placement> placed_;  // applied in this order
 };
 
 }  // namespace trapline

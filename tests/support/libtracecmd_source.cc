@@ -11,8 +11,8 @@ namespace {
 
 std::vector<LibtracecmdSource::Record> g_records;
 
-void take(std::uint64_t time, std::int64_t missed, std::uint32_t cpu, std::uint32_t stream,
-          const void* data, std::uint32_t size) {
+void take_record(std::uint64_t time, std::int64_t missed, std::uint32_t cpu, std::uint32_t stream,
+                 const void* data, std::uint32_t size) {
   const auto* bytes = static_cast<const std::byte*>(data);
   g_records.push_back({time, missed, cpu, stream, {bytes, bytes + size}});
 }
@@ -32,7 +32,7 @@ std::unique_ptr<LibtracecmdSource> LibtracecmdSource::open(const std::string& pa
   }
   g_records.clear();
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (trapline_each_record(::dup(fd.get()), take) != 0) {
+  if (trapline_each_record(::dup(fd.get()), take_record) != 0) {
     ADD_FAILURE() << "libtracecmd cannot read " << path;
     return nullptr;
   }
@@ -42,7 +42,7 @@ std::unique_ptr<LibtracecmdSource> LibtracecmdSource::open(const std::string& pa
 }
 
 // A loss is only known when the record after it arrives: its event comes late in time.
-Read LibtracecmdSource::next(Event& event) {
+Read LibtracecmdSource::take(Event& event) {
   if (next_ == records_.size()) return Read::kEnd;
   const Record& record = records_[next_];
   if (record.stream >= last_time_.size()) last_time_.resize(record.stream + 1u);

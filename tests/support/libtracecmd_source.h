@@ -14,7 +14,7 @@ class LibtracecmdSource final : public kernel_events::KernelEventSource {
   // Reads all of the file; fails the test where libtracecmd cannot.
   [[nodiscard]] static std::unique_ptr<LibtracecmdSource> open(const std::string& path);
 
-  [[nodiscard]] Read next(Event& event) override;
+  [[nodiscard]] Read take(Event& event) override;
   [[nodiscard]] double progress() const override { return 1; }
   [[nodiscard]] std::string reader() const override { return "libtracecmd"; }
 

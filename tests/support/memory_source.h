@@ -27,9 +27,10 @@ class MemorySource final : public Source {
   void add_fact(std::string name, std::string text) {
     facts_.emplace_back(std::move(name), std::move(text));
   }
+  using Source::info;
   SourceInfo& info() { return info_; }
 
-  Read next(Event& event) override {
+  Read take(Event& event) override {
     if (steps_.empty()) {
       if (error_) status_ = tl::unexpected(*error_);
       return Read::kEnd;
@@ -45,12 +46,9 @@ class MemorySource final : public Source {
     }
     return Read::kEvent;
   }
-  [[nodiscard]] const Result<void>& status() const override { return status_; }
-  [[nodiscard]] const SourceInfo& info() const override { return info_; }
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override {
     return facts_;
   }
-  [[nodiscard]] SourceCounters counters() const override { return counters_; }
   [[nodiscard]] double progress() const override { return steps_.empty() ? 1 : 0; }
   [[nodiscard]] Capabilities capabilities() const override { return capabilities_; }
   [[nodiscard]] std::string event_name(const Event&) const override { return "memory:event"; }
@@ -69,10 +67,7 @@ class MemorySource final : public Source {
   Step current_;  // what the views of the event given out last may point into
   Capabilities capabilities_;
   std::optional<Error> error_;
-  SourceInfo info_;
   std::vector<std::pair<std::string, std::string>> facts_;
-  SourceCounters counters_;
-  Result<void> status_;
 };
 
 }  // namespace trapline::test

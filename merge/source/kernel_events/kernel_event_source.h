@@ -32,8 +32,7 @@ class KernelEventSource : public Source {
   [[nodiscard]] const Result<void>& status() const override {
     return status_ ? formats_.texts().status() : status_;
   }
-  [[nodiscard]] const SourceInfo& info() const override { return info_; }
-  [[nodiscard]] SourceCounters counters() const override {
+  [[nodiscard]] SourceCounters count() const override {
     SourceCounters counters = counters_;
     counters.events += passed_;
     counters.first = first_passed_.value_or(counters.first);
@@ -44,7 +43,9 @@ class KernelEventSource : public Source {
   }
   [[nodiscard]] std::string event_name(const Event& event) const override;
   [[nodiscard]] std::string event_text(const Event& event) const override;
-  [[nodiscard]] std::string comm(ThreadId thread) const override { return formats_.comm(thread); }
+  [[nodiscard]] std::string name_of(ThreadId thread) const override {
+    return formats_.comm(thread);
+  }
   [[nodiscard]] std::string exit_reason(std::uint32_t isa, std::uint32_t reason,
                                         std::uint32_t exception_class) const override {
     return reasons().of_exit(isa, reason, exception_class);
@@ -60,11 +61,12 @@ class KernelEventSource : public Source {
   KernelEventSource(Formats formats, SourceInfo info, Capabilities capabilities,
                     bool read_marker_calls)
       : formats_(std::move(formats)),
-        info_(std::move(info)),
         capabilities_(capabilities),
         read_marker_calls_(read_marker_calls),
         selected_(kTypes, true),
-        counts_(kTypes) {}
+        counts_(kTypes) {
+    info_ = std::move(info);
+  }
 
   // Fills all of `event` from a record at the time `at`, and counts it.
   void decode(const RecordedEvent& recorded, Timestamp at, std::uint32_t cpu, Event& event) {
@@ -115,10 +117,7 @@ class KernelEventSource : public Source {
   [[nodiscard]] virtual std::string kallsyms() const { return {}; }
 
   Formats formats_;
-  SourceInfo info_;
   Capabilities capabilities_;
-  SourceCounters counters_;
-  Result<void> status_;
 
  private:
   // Returns the types of the events read so far, with their numbers.

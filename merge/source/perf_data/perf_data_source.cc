@@ -198,7 +198,7 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
         order_(pool_) {
     (void)open_range(0);
   }
-  [[nodiscard]] Result<std::unique_ptr<Source>> again() const override {
+  [[nodiscard]] Result<std::unique_ptr<Source>> reopen() const override {
     auto again = std::make_unique<PerfDataSource>(file_, layout_, formats_, info_);
     again->capabilities_ = capabilities_;
     again->processes_ = processes_;
@@ -239,7 +239,7 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
                 file_.path());
   }
 
-  [[nodiscard]] Read next(Event& event) override {
+  [[nodiscard]] Read take(Event& event) override {
     while (status_) {
       Item item;
       while (order_.next(item))
@@ -305,10 +305,10 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
     return fmt::format("thread {} of {}", tid_of(made->child),
                        made->same_process ? "the same process" : "a new process");
   }
-  [[nodiscard]] std::string comm(ThreadId thread) const override {
-    if (thread == ThreadId{0}) return KernelEventSource::comm(thread);
+  [[nodiscard]] std::string name_of(ThreadId thread) const override {
+    if (thread == ThreadId{0}) return KernelEventSource::name_of(thread);
     std::string name = threads_.name_of(ThreadId{tid_of(thread)});
-    return name.empty() ? KernelEventSource::comm(thread) : name;
+    return name.empty() ? KernelEventSource::name_of(thread) : name;
   }
 
  private:

@@ -28,7 +28,7 @@ class QemuLogSource final : public ProgramsEvents {
     info_.resolution_ns = 1000;
     info_.role = Role::kHostProgram;
   }
-  [[nodiscard]] Result<std::unique_ptr<Source>> again() const override {
+  [[nodiscard]] Result<std::unique_ptr<Source>> reopen() const override {
     return std::make_unique<QemuLogSource>(file_);
   }
 

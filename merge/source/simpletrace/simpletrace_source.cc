@@ -39,7 +39,7 @@ class SimpletraceSource final : public ProgramsEvents {
     return std::make_unique<SimpletraceSource>(std::move(file), std::move(declarations),
                                                std::move(*reader));
   }
-  [[nodiscard]] Result<std::unique_ptr<Source>> again() const override {
+  [[nodiscard]] Result<std::unique_ptr<Source>> reopen() const override {
     return open(file_, declarations_);
   }
 

@@ -174,6 +174,68 @@ Range time_range(const File& file, const Layout& layout) {
   return range;
 }
 
+// A loss on each CPU replaces the events of each change.
+class ChangedSource final : public TraceDatSource {
+ public:
+  ChangedSource(std::shared_ptr<const TraceFile> recording, Capabilities capabilities,
+                std::vector<ChangedTime> changes)
+      : TraceDatSource(std::move(recording), capabilities),
+        changes_(std::move(changes)),
+        cpus_(std::clamp(layout().cpu_count, 1U, kMostChangedCpus)),
+        told_(cpus_) {}
+
+  Read take(Event& event) override {
+    for (;;) {
+      if (told_ < cpus_) return tell(event);
+      const Read read = holds_ ? Read::kEvent : TraceDatSource::take(held_);
+      holds_ = read == Read::kEvent;
+      if (at_ == changes_.size() || (holds_ && held_.at < changes_[at_].from)) {
+        if (std::exchange(holds_, false)) event = held_;
+        return read;
+      }
+      if (!std::exchange(is_told_, true)) {
+        told_ = 0;
+      } else if (holds_ && held_.at < changes_[at_].to) {
+        holds_ = false;
+        ++left_out_;
+      } else {
+        ++at_;
+        is_told_ = false;
+      }
+    }
+  }
+  [[nodiscard]] SourceCounters count() const override {
+    SourceCounters counters = TraceDatSource::count();
+    counters.events -= std::min(counters.events, left_out_);
+    for (std::uint64_t i = 0; i < gaps_; ++i) counters.add_gap(0);
+    return counters;
+  }
+  [[nodiscard]] Result<std::unique_ptr<Source>> reopen() const override {
+    return std::make_unique<ChangedSource>(recording_, capabilities_, changes_);
+  }
+
+ private:
+  static constexpr std::uint32_t kMostChangedCpus = 1U << 16;
+
+  Read tell(Event& event) {
+    event = Event();
+    const auto& [from, to] = changes_[at_];
+    event.at = from;
+    event.cpu = told_++;
+    event.thread = ThreadId{-1};
+    event.payload = Lost{from, to, 0};
+    ++gaps_;
+    return Read::kEvent;
+  }
+
+  std::vector<ChangedTime> changes_;
+  std::uint32_t cpus_ = 0, told_ = 0;  // told_: how many of this change's losses were returned
+  std::size_t at_ = 0;                 // the next change, or the one that goes on
+  bool is_told_ = false, holds_ = false;
+  Event held_;
+  std::uint64_t left_out_ = 0, gaps_ = 0;
+};
+
 }  // namespace
 
 TraceDatSource::TraceDatSource(std::shared_ptr<const TraceFile> recording,
@@ -277,7 +339,7 @@ bool TraceDatSource::advance_current() {
 }
 
 // Changes to another stream, whose event comes before current_'s event at `time`. Not inlined, as
-// next() would save registers for it at each event.
+// take() would save registers for it at each event.
 [[gnu::noinline]] void TraceDatSource::change_stream(std::uint64_t time) {
   go_on_with(heap_.exchange(current_, time));
 }
@@ -321,7 +383,7 @@ void TraceDatSource::count_unplaced() {
     // `read` and `left` were not read at the same time, so both may count the same event.
     counted = saturated_sum(counted, is_absent ? stat.read : std::max(stat.read, stat.left));
   }
-  fewer_ = counted - std::min(counted, counters().events);
+  fewer_ = counted - std::min(counted, KernelEventSource::count().events);
 }
 
 // Ends reading: everything that exists was read.
@@ -358,7 +420,7 @@ Read TraceDatSource::end() {
 }
 
 // Handles the usual case, in which an event follows another one of the same page.
-Read TraceDatSource::next(Event& event) {
+Read TraceDatSource::take(Event& event) {
   while (consumed_ && stream_->advance_in_page()) {
     const std::uint64_t time = stream_->peek().time;
     if (time >= limit_ && !heap_.is_before_top(current_, time)) change_stream(time);
@@ -513,7 +575,8 @@ std::string TraceDatSource::kernel_function(std::uint64_t address) const {
 
 Result<std::unique_ptr<TraceDatSource>> open_trace_dat(File file,
                                                        std::optional<std::uint64_t> tsc_khz,
-                                                       bool marker_calls) {
+                                                       bool marker_calls,
+                                                       std::vector<ChangedTime> changes) {
   auto layout = read_layout(file);
   if (!layout) return tl::unexpected(std::move(layout).error());
   if (!any_data(*layout)) return no_events(file, *layout);
@@ -524,11 +587,11 @@ Result<std::unique_ptr<TraceDatSource>> open_trace_dat(File file,
   if (!formats) return tl::unexpected(std::move(formats).error());
   auto capabilities = sample_capabilities(file, *layout, *formats);
   if (!capabilities) return tl::unexpected(std::move(capabilities).error());
-  return std::make_unique<TraceDatSource>(
-      std::make_shared<const TraceFile>(TraceFile{std::move(file), std::move(*layout),
-                                                  std::move(*formats), std::move(info), *scale,
-                                                  marker_calls}),
-      *capabilities);
+  auto recording = std::make_shared<const TraceFile>(TraceFile{std::move(file), std::move(*layout),
+                                                               std::move(*formats), std::move(info),
+                                                               *scale, marker_calls});
+  if (changes.empty()) return std::make_unique<TraceDatSource>(std::move(recording), *capabilities);
+  return std::make_unique<ChangedSource>(std::move(recording), *capabilities, std::move(changes));
 }
 
 }  // namespace trapline::trace_dat

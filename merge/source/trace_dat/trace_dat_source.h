@@ -58,21 +58,24 @@ struct TraceFile {
   bool marker_calls = true;  // guest calls in trace_marker become events of their own
 };
 
-class TraceDatSource final : public kernel_events::KernelEventSource {
+class TraceDatSource : public kernel_events::KernelEventSource {
  public:
   TraceDatSource(std::shared_ptr<const TraceFile> recording, Capabilities capabilities);
 
   [[nodiscard]] const Layout& layout() const { return layout_; }
-  [[nodiscard]] Result<std::unique_ptr<Source>> again() const override {
+  [[nodiscard]] Result<std::unique_ptr<Source>> reopen() const override {
     return std::make_unique<TraceDatSource>(recording_, capabilities_);
   }
-  [[nodiscard]] Read next(Event& event) override;
+  [[nodiscard]] Read take(Event& event) override;
   [[nodiscard]] double progress() const override;
   [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override;
   [[nodiscard]] Description describe() const override;
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
   [[nodiscard]] std::string reader() const override { return "trapline, page by page"; }
   [[nodiscard]] std::string kernel_function(std::uint64_t address) const override;
+
+ protected:
+  std::shared_ptr<const TraceFile> recording_;
 
  private:
   bool start();
@@ -113,7 +116,6 @@ class TraceDatSource final : public kernel_events::KernelEventSource {
     bool is_counted = false;  // included in the comparison with CPUSTAT
   };
 
-  std::shared_ptr<const TraceFile> recording_;
   const File& file_;
   const Layout& layout_;
   TimeScale scale_;
@@ -132,10 +134,17 @@ class TraceDatSource final : public kernel_events::KernelEventSource {
   mutable std::optional<kernel_events::KernelSymbols> symbols_;  // read on first use
 };
 
+// An interval in which another process changed the instance that was recorded.
+struct ChangedTime {
+  Timestamp from, to;
+};
+
 // Opens a recording. `tsc_khz` converts x86-tsc recordings without TSC2NSEC; with `marker_calls`
 // guest calls in trace_marker become events of their own. Errors: those of read_layout and
-// read_formats; no events; `tsc_khz` for a recording in nanoseconds.
+// read_formats; no events; `tsc_khz` for a recording in nanoseconds. A loss on each CPU replaces
+// the events of each of `changes`, which are in order.
 [[nodiscard]] Result<std::unique_ptr<TraceDatSource>> open_trace_dat(
-    File file, std::optional<std::uint64_t> tsc_khz = {}, bool marker_calls = true);
+    File file, std::optional<std::uint64_t> tsc_khz = {}, bool marker_calls = true,
+    std::vector<ChangedTime> changes = {});
 
 }  // namespace trapline::trace_dat

@@ -607,12 +607,12 @@ class TraceTextSource final : public Source {
     info_.cycles = look.cycles();
     if (look.unit > 1 && !look.form.timeless) info_.resolution_ns = look.unit;
   }
-  [[nodiscard]] Result<std::unique_ptr<Source>> again() const override {
+  [[nodiscard]] Result<std::unique_ptr<Source>> reopen() const override {
     return std::make_unique<TraceTextSource>(file_, look_, plan_, losses_);
   }
 
   void select(EventClass events) override { selected_ = events; }
-  Read next(Event& event) override {
+  Read take(Event& event) override {
     for (TextLine line;;) {
       if (fill_loss(event)) return Read::kEvent;
       if (lines_.next(line, event, selected_)) {
@@ -627,8 +627,6 @@ class TraceTextSource final : public Source {
   }
 
   [[nodiscard]] const Result<void>& status() const override { return lines_.status(); }
-  [[nodiscard]] const SourceInfo& info() const override { return info_; }
-  [[nodiscard]] SourceCounters counters() const override { return counters_; }
   [[nodiscard]] double progress() const override {
     return static_cast<double>(lines_.offset()) / static_cast<double>(file_.size());
   }
@@ -693,7 +691,7 @@ class TraceTextSource final : public Source {
     if (auto text = text_of_payload(event)) return *std::move(text);
     return printable({reinterpret_cast<const char*>(event.raw.data()), event.raw.size()});
   }
-  [[nodiscard]] std::string comm(ThreadId thread) const override {
+  [[nodiscard]] std::string name_of(ThreadId thread) const override {
     const auto found = comms_.find(tid_of(thread));
     return found == comms_.end() ? std::string() : printable(found->second);
   }
@@ -767,8 +765,6 @@ class TraceTextSource final : public Source {
   std::vector<std::uint64_t> counts_;  // by type
   std::unordered_map<std::int32_t, std::string> comms_;
   MarkerCalls marker_calls_;
-  SourceInfo info_;
-  SourceCounters counters_;
 };
 
 }  // namespace

@@ -160,7 +160,7 @@ class UftraceSource final : public Source {
     if (auto begun = source->fetch_first(); !begun) return tl::unexpected(std::move(begun).error());
     return source;
   }
-  Result<std::unique_ptr<Source>> again() const override { return reading_of(opened_); }
+  Result<std::unique_ptr<Source>> reopen() const override { return reading_of(opened_); }
 
   // Reads the first record of each file.
   Result<void> fetch_first() {
@@ -181,7 +181,7 @@ class UftraceSource final : public Source {
     return {};
   }
 
-  Read next(Event& event) override {
+  Read take(Event& event) override {
     while (status_ && (first_ || !heap_.empty())) {
       const std::size_t i = first_ ? *std::exchange(first_, std::nullopt) : heap_.pop();
       if (i < lanes_.size()) {
@@ -196,9 +196,6 @@ class UftraceSource final : public Source {
     return Read::kEnd;
   }
 
-  const Result<void>& status() const override { return status_; }
-  const SourceInfo& info() const override { return info_; }
-  SourceCounters counters() const override { return counters_; }
   double progress() const override {
     const auto read = static_cast<double>(counters_.events * sizeof(Record));
     return opened_->size == 0 ? 1 : std::min(1.0, read / static_cast<double>(opened_->size));
@@ -244,7 +241,7 @@ class UftraceSource final : public Source {
     if (call->function >= kKernel) return printable(call->name);
     return printable(call->name) + values_.text(call->name, !call->entry, event.raw).value_or("");
   }
-  std::string comm(ThreadId thread) const override {
+  std::string name_of(ThreadId thread) const override {
     return printable(directory_.task_name(static_cast<std::uint32_t>(thread)));
   }
 
@@ -399,9 +396,6 @@ class UftraceSource final : public Source {
   bool reading_ = false;
   std::optional<std::uint64_t> range_first_;  // time of the functions' first record
   std::uint64_t counts_[std::size(kNames)] = {};
-  SourceInfo info_;
-  SourceCounters counters_;
-  Result<void> status_;
 };
 
 }  // namespace

@@ -7,11 +7,9 @@
 // group costs a few KiB whatever its spread.
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -19,12 +17,6 @@ namespace trapline {
 
 class Histogram {
  public:
-  Histogram() = default;
-  Histogram(const Histogram& other) { *this = other; }
-  Histogram& operator=(const Histogram& other);
-  Histogram(Histogram&&) noexcept = default;
-  Histogram& operator=(Histogram&&) noexcept = default;
-
   static constexpr std::size_t kExact = 32;
 
   // Buckets are numbered by value, from 0; callers may count by bucket themselves.
@@ -32,7 +24,6 @@ class Histogram {
   static constexpr std::size_t kSubBuckets = std::size_t{1} << kSubBits;
   // Octave 0 holds the values below 128 exactly, octave n those from 128 << (n - 1) up.
   static constexpr std::size_t kOctaves = 64 - kSubBits + 1;
-  static constexpr std::size_t kBuckets = kOctaves * kSubBuckets;
   [[nodiscard]] static constexpr std::size_t bucket_of(std::uint64_t value) {
     const auto octave = static_cast<std::size_t>(std::bit_width(value >> kSubBits));
     return octave == 0 ? static_cast<std::size_t>(value)
@@ -65,9 +56,8 @@ class Histogram {
     note(1, value, value, value);
     // Most values go into an octave that already has its buckets.
     const std::size_t number = bucket_of(value);
-    Octave* const octave = octaves_.empty() ? nullptr : octaves_[number / kSubBuckets].get();
-    if (octave != nullptr) [[likely]]
-      ++(*octave)[number % kSubBuckets];
+    if (!octaves_.empty() && !octaves_[number / kSubBuckets].empty()) [[likely]]
+      ++octaves_[number / kSubBuckets][number % kSubBuckets];
     else
       add_new(value);
   }
@@ -86,8 +76,6 @@ class Histogram {
   [[nodiscard]] std::size_t size() const;
 
  private:
-  using Octave = std::array<std::uint64_t, kSubBuckets>;
-
   void note(std::uint64_t count, std::uint64_t total, std::uint64_t min, std::uint64_t max) {
     count_ += count;
     total_ += total;
@@ -101,7 +89,7 @@ class Histogram {
   std::uint64_t count_ = 0, total_ = 0, max_ = 0;
   std::uint64_t min_ = std::numeric_limits<std::uint64_t>::max();
   std::vector<std::uint64_t> values_;  // all values, as long as there are at most kExact
-  std::vector<std::unique_ptr<Octave>> octaves_;
+  std::vector<std::vector<std::uint64_t>> octaves_;  // each has its buckets, or is empty
 };
 
 }  // namespace trapline

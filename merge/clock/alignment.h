@@ -28,12 +28,7 @@ struct Boot {
 inline constexpr const char* kHostsClock = "its host's";
 
 // The facts about a source that align() uses.
-struct SourceClock {
-  std::string path;
-  std::string clock;    // "mono", "local", "x86-tsc"
-  bool cycles = false;  // the source's times are in cycles
-  // True if TSC2NSEC or --tsc-khz converted the times, so that no other file has this clock.
-  bool nanoseconds_of_tsc = false;
+struct SourceClock : ClockFacts {
   // Sources of one machine share its clocks; an empty name matches any machine.
   std::string machine;
   Boot boot;
@@ -43,10 +38,8 @@ struct SourceClock {
   std::uint32_t cpus = 0;
   // The conversion applied while reading, for the report: "TSC2NSEC", "time shift".
   std::string applied;
-  // True with trace-cmd's TIME_SHIFT: the times are on the clock of the host's recording. The facts
-  // above are then the host's, with its path as the `owner` of a clock that no other file has; if
-  // the host is not among the sources, `clock` is kHostsClock.
-  bool shifted = false;
+  // For a shifted source, the facts above are those of the host's recording, and `owner` is its path
+  // if no other file has its clock. Without that recording, `clock` is kHostsClock.
   std::string owner;
   std::optional<Interval> interval;    // the source's first and last time, if known
   std::vector<SyncEntry> syncs;        // stamps are on this source's clock

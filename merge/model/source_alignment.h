@@ -1,4 +1,4 @@
-// How the clock of a source was converted to the timeline's.
+// What is known of a source's clock, and how it was converted to the timeline's.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,19 @@
 #include "merge/model/clock_map.h"
 
 namespace trapline {
+
+// The facts about a source's clock.
+struct ClockFacts {
+  std::string path;
+  std::string clock;    // "mono", "local", "x86-tsc"
+  bool cycles = false;  // the source's times are in cycles
+  // True if TSC2NSEC or --tsc-khz converted the times, so that no other file has this clock.
+  bool nanoseconds_of_tsc = false;
+  // True if trace-cmd's TIME_SHIFT was applied: the times are on the clock of the host's recording,
+  // whose trace_id is `peer_id`. `trace_id` is this recording's.
+  bool shifted = false;
+  std::uint64_t trace_id = 0, peer_id = 0;
+};
 
 struct SourceAlignment {
   std::string method;          // empty: source and timeline have the same clock

@@ -252,17 +252,13 @@ clocks::Boot boot_of(const std::string& path) {
 
 clocks::SourceClock clock_of(const Description& is) {
   clocks::SourceClock clock;
-  clock.path = is.path;
-  clock.clock = is.clock;
-  clock.cycles = is.cycles;
+  static_cast<ClockFacts&>(clock) = is;
   clock.machine = machine_name(is);
   clock.boot = boot_of(is.path);
   clock.system = is.machine.system;
   clock.cpus = is.machine.cpus;
-  clock.nanoseconds_of_tsc = is.nanoseconds_of_tsc;
   if (clock.nanoseconds_of_tsc) clock.applied = "TSC2NSEC";
   if (is.shifted) clock.applied = "time shift";
-  clock.shifted = is.shifted;
   return clock;
 }
 

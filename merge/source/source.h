@@ -43,11 +43,7 @@ struct RecordedGuest {
   std::map<std::int32_t, std::int32_t> threads;  // by the guest's CPU
 };
 
-struct Description {
-  std::string path;
-  std::string clock;                // "mono", "local", "x86-tsc"
-  bool cycles = false;              // its times are in cycles
-  bool nanoseconds_of_tsc = false;  // converted by TSC2NSEC or --tsc-khz
+struct Description : ClockFacts {
   Machine machine;
   Witness witness = Witness::kFunctions;
   Capabilities has;
@@ -55,10 +51,6 @@ struct Description {
   // the only process whose thread switches were recorded. Both are process ids; 0: none.
   std::int32_t recorder = 0, selected = 0;
   Processes processes;  // of the threads that existed when a perf.data began
-  // True if trace-cmd's TIME_SHIFT was applied, so that times are on the host's clock. trace_id is
-  // the id of this recording, peer_id that of its host's.
-  bool shifted = false;
-  std::uint64_t trace_id = 0, peer_id = 0;
   std::vector<RecordedGuest> guests;
 };
 

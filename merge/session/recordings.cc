@@ -80,7 +80,7 @@ class Recordings {
   }
 
  private:
-  [[nodiscard]] bool has_host() const { return recordings_.front().is.witness == Witness::kKernel; }
+  [[nodiscard]] bool has_host() const { return recordings_.front().is.role == Role::kHostKernel; }
   [[nodiscard]] StampClock host() const {
     return {recordings_.front().is.clock, recordings_.front().is.cycles, options_.rate_change_ppm};
   }
@@ -129,7 +129,7 @@ class Recordings {
                   recording.part.path, recording.part.path);
     }
     const auto host = std::ranges::find_if(recordings_, [](const Recording& recording) {
-      return recording.is.witness == Witness::kKernel && recording.is.has.any_kvm;
+      return recording.is.role == Role::kHostKernel && recording.is.has.any_kvm;
     });
     if (host != recordings_.end()) std::rotate(recordings_.begin(), host, host + 1);
     return {};
@@ -207,7 +207,7 @@ class Recordings {
     bool used = printed_.empty();
     for (Recording& recording : recordings_) {
       const bool may =
-          recording.part.kind == SourceKind::kUftrace || recording.is.witness == Witness::kKernel;
+          recording.part.kind == SourceKind::kUftrace || recording.is.role == Role::kHostKernel;
       const bool is_host = &recording == &recordings_.front();
       if (!has_host() || !may || is_host || has_offset(options_, recording.part.path)) continue;
       if (auto gathered = gather_guest(recording); !gathered) return gathered;
@@ -422,7 +422,7 @@ class Recordings {
     std::vector<std::unique_ptr<Source>> sources;
     std::vector<CpuConflicts::Source> known;
     for (const Recording& recording : recordings_) {
-      if (recording.aligned || recording.is.witness != Witness::kKernel || recording.is.shifted ||
+      if (recording.aligned || recording.is.role != Role::kHostKernel || recording.is.shifted ||
           has_offset(options_, recording.part.path))
         continue;
       const clocks::AlignedSource& one = recording.placed;

@@ -32,11 +32,6 @@ struct Machine {
   std::uint32_t cpus = 0;
 };
 
-enum class Witness : std::uint8_t {
-  kKernel,    // kernel events of a host or a guest
-  kFunctions  // functions of a program or a guest, or a program's own events
-};
-
 // A guest that was recorded together with its host: the host's thread for each of its CPUs.
 struct RecordedGuest {
   std::uint64_t trace_id = 0;
@@ -45,7 +40,7 @@ struct RecordedGuest {
 
 struct Description : ClockFacts {
   Machine machine;
-  Witness witness = Witness::kFunctions;
+  Role role = Role::kHostKernel;  // a guest's kernel has it too, until its recording is placed
   Capabilities has;
   // `recorder` made the recording and left out the switches among its own threads. `selected` is
   // the only process whose thread switches were recorded. Both are process ids; 0: none.
@@ -156,6 +151,7 @@ class Source {
     is.path = info_.path;
     is.clock = info_.clock;
     is.cycles = info_.cycles;
+    is.role = info_.role;
     is.has = capabilities();
     return is;
   }

@@ -268,7 +268,6 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
       is.machine.system =
           fmt::format("Linux {} {} {}", layout_.host, layout_.release, layout_.arch);
     is.machine.cpus = layout_.cpu_count;
-    is.witness = Witness::kKernel;
     is.processes = processes_;
     return is;
   }

@@ -512,7 +512,6 @@ Description TraceDatSource::describe() const {
     is.machine.system = uname.substr(0, after) + uname.substr(uname.rfind(' '));
   }
   is.machine.cpus = layout.cpu_count;
-  is.witness = Witness::kKernel;
   const RecorderText recorder = RecorderText::parse(layout.writer);
   is.recorder = recorder.process;
   is.selected = recorder.selected;

@@ -631,11 +631,6 @@ class TraceTextSource final : public Source {
     return static_cast<double>(lines_.offset()) / static_cast<double>(file_.size());
   }
   [[nodiscard]] Capabilities capabilities() const override { return look_.has; }
-  [[nodiscard]] Description describe() const override {
-    Description is = Source::describe();
-    is.witness = Witness::kKernel;
-    return is;
-  }
   [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override {
     if (!look_.first) return std::nullopt;
     return std::pair(Timestamp(*look_.first), Timestamp(*look_.last));

@@ -61,7 +61,6 @@ class Threads {
   }
   // A new thread has its parent's name.
   void on_fork(const Fork& fork) {
-    processes_.set(fork.thread, fork.process);
     const auto parent = names_.find(fork.parent);
     if (parent != names_.end() && names_.size() < kMost)
       names_.try_emplace(fork.thread, std::string(parent->second));
@@ -70,7 +69,6 @@ class Threads {
     const auto found = names_.find(thread);
     return found == names_.end() ? std::string() : found->second;
   }
-  [[nodiscard]] const Processes& processes() const { return processes_; }
 
  private:
   void set_name(ThreadId thread, std::string_view name) {
@@ -81,7 +79,6 @@ class Threads {
   }
 
   std::unordered_map<ThreadId, std::string> names_;
-  Processes processes_;
 };
 
 // Losses of events, placed between the events around them on their CPU. Records that report them:
@@ -211,13 +208,13 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   [[nodiscard]] Result<void> look() {
     constexpr std::uint64_t kLook = 1u << 16;
     kernel_events::CapabilityLooker looker(formats_);
-    Threads before;
+    processes_ = {};
     std::uint64_t samples = 0, events = 0;
     for (Record record; next_record(record);) {
       if (record.type != RecordType::kSample) {
         const bool of_old = record.type == RecordType::kFork && samples == 0 && range_ == 0;
         if (const auto fork = of_old ? parse_fork(record.bytes) : std::nullopt)
-          before.on_fork(*fork);
+          processes_.set(fork->thread, fork->process);
         continue;
       }
       ++samples;
@@ -227,7 +224,6 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
       ++events;
       if (looker.is_complete() || (events >= kLook && looker.found().kvm_exit)) break;
     }
-    processes_ = before.processes();
     capabilities_ = looker.found();
     capabilities_.moves |= layout_.cpu_count == 1;
     const Result<void> status = records_->status();

@@ -50,8 +50,7 @@ std::optional<Attr> Attr::parse(std::span<const std::byte> bytes) {
 RecordShape::RecordShape(std::uint64_t sample_type, std::uint64_t read_format)
     : sample_type_(sample_type),
       read_format_(read_format),
-      has_place_((sample_type & kTime) != 0 && (sample_type & kCpu) != 0),
-      is_plain_(has_place_ && (sample_type & (kRead | kCallchain)) == 0) {
+      has_place_((sample_type & kTime) != 0 && (sample_type & kCpu) != 0) {
   const auto before = [&](std::uint64_t bits) {
     return static_cast<std::uint32_t>(8 * count_of(sample_type, bits));
   };
@@ -63,8 +62,7 @@ RecordShape::RecordShape(std::uint64_t sample_type, std::uint64_t read_format)
   trailer_cpu_ = before(kTid | kTime | kId | kStreamId);
 }
 
-// Moves `at` from after the period to the end of the call chain.
-bool RecordShape::skip_chain(std::span<const std::byte> record, std::uint64_t& at) const {
+bool RecordShape::skip_values(std::span<const std::byte> record, std::uint64_t& at) const {
   if ((sample_type_ & kRead) != 0) {
     const auto size = read_values_size(read_format_, record.subspan(at));
     if (!size || *size > record.size() - at) return false;
@@ -80,23 +78,11 @@ bool RecordShape::skip_chain(std::span<const std::byte> record, std::uint64_t& a
   return true;
 }
 
-bool RecordShape::other_sample(std::span<std::byte> record, Sample& sample) const {
-  if (!has_place_ || record.size() < rest_) return false;
-  sample.time = load<std::uint64_t>(record.data() + time_);
-  sample.cpu = load<std::uint32_t>(record.data() + cpu_);
-  std::uint64_t at = rest_;
-  if (!skip_chain(record, at) || record.size() - at < 4) return false;
-  const auto size = load<std::uint32_t>(record.data() + at);
-  at += 4;
-  if (size > record.size() - at) return false;
-  sample.raw = record.subspan(at, size);
-  return true;
-}
-
-std::optional<Trailer> RecordShape::trailer(std::span<const std::byte> record) const {
+std::optional<Sample> RecordShape::trailer(std::span<const std::byte> record) const {
   if (!has_place_ || record.size() < kRecordHeader + trailer_) return std::nullopt;
   const std::byte* at = record.data() + record.size() - trailer_;
-  return Trailer{load<std::uint64_t>(at + trailer_time_), load<std::uint32_t>(at + trailer_cpu_)};
+  return Sample{
+      load<std::uint64_t>(at + trailer_time_), load<std::uint32_t>(at + trailer_cpu_), {}};
 }
 
 std::optional<std::uint64_t> RecordShape::id(std::span<const std::byte> record,

@@ -72,11 +72,6 @@ struct Sample {
   std::uint32_t cpu = 0;
   std::span<std::byte> raw;  // of a tracepoint: the kernel's record of the event, as in ftrace
 };
-// The time and CPU at the end of records that are not samples (sample_id_all).
-struct Trailer {
-  std::uint64_t time = 0;
-  std::uint32_t cpu = 0;
-};
 
 // The offsets of the fields in the records of one attr.
 class RecordShape {
@@ -84,26 +79,31 @@ class RecordShape {
   RecordShape(std::uint64_t sample_type, std::uint64_t read_format);
   // Parses a whole record with its header. False, or nullopt, if a field is outside the record.
   [[nodiscard]] bool sample(std::span<std::byte> record, Sample& sample) const {
-    if (!is_plain_ || record.size() < rest_ + 4) [[unlikely]]
-      return other_sample(record, sample);
-    const auto size = load<std::uint32_t>(record.data() + rest_);
-    if (size > record.size() - rest_ - 4) return false;
+    std::uint64_t at = rest_;
+    if (!has_place_ || record.size() < at || !skip_chain(record, at)) return false;
+    if (record.size() - at < 4) return false;
+    const auto size = load<std::uint32_t>(record.data() + at);
+    at += 4;
+    if (size > record.size() - at) return false;
     sample = {load<std::uint64_t>(record.data() + time_), load<std::uint32_t>(record.data() + cpu_),
-              record.subspan(rest_ + 4, size)};
+              record.subspan(at, size)};
     return true;
   }
-  [[nodiscard]] std::optional<Trailer> trailer(std::span<const std::byte> record) const;
+  // Returns the time and the CPU at the end of a record that is not a sample (sample_id_all).
+  [[nodiscard]] std::optional<Sample> trailer(std::span<const std::byte> record) const;
   // Returns the id of a sample or another record, if sample_type has one.
   [[nodiscard]] std::optional<std::uint64_t> id(std::span<const std::byte> record,
                                                 bool is_sample) const;
 
  private:
-  [[nodiscard]] bool other_sample(std::span<std::byte> record, Sample& sample) const;
-  [[nodiscard]] bool skip_chain(std::span<const std::byte> record, std::uint64_t& at) const;
+  // Moves `at` from after the period to the end of the call chain.
+  [[nodiscard]] bool skip_chain(std::span<const std::byte> record, std::uint64_t& at) const {
+    return (sample_type_ & (kRead | kCallchain)) == 0 || skip_values(record, at);
+  }
+  [[nodiscard]] bool skip_values(std::span<const std::byte> record, std::uint64_t& at) const;
 
   std::uint64_t sample_type_, read_format_;
-  bool has_place_;  // has time and CPU
-  bool is_plain_;   // has neither read values nor a call chain before the raw data
+  bool has_place_;                               // has time and CPU
   std::uint32_t time_ = 0, cpu_ = 0, rest_ = 0;  // offsets in a sample; `rest_` is after the period
   // Size of the trailer, and offsets in it.
   std::uint32_t trailer_ = 0, trailer_time_ = 0, trailer_cpu_ = 0;

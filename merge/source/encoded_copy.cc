@@ -18,6 +18,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
+#include "merge/source/trace_dat/compression.h"
 
 namespace trapline {
 namespace {
@@ -84,10 +85,7 @@ class Unzstd {
   [[nodiscard]] bool is_end() const { return is_end_; }
 
  private:
-  struct Free {
-    void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
-  };
-  std::unique_ptr<ZSTD_DCtx, Free> context_{ZSTD_createDCtx()};
+  trace_dat::ZstdContext context_{ZSTD_createDCtx()};
   bool is_end_ = false;
 };
 
@@ -205,12 +203,8 @@ enum class Transfer : std::uint8_t { kPlain, kBase64, kQuotedPrintable };
 // Parses "Content-Transfer-Encoding: base64", in upper or lower case.
 std::optional<Transfer> transfer_of(std::string_view line) {
   constexpr std::string_view kHeader = "content-transfer-encoding:";
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  if (line.size() < kHeader.size() ||
-      !std::ranges::equal(line.substr(0, kHeader.size()), kHeader, {}, lower))
-    return std::nullopt;
-  std::string value(trimmed(without_return(line.substr(kHeader.size()))));
-  std::ranges::transform(value, value.begin(), lower);
+  if (lowered(line.substr(0, kHeader.size())) != kHeader) return std::nullopt;
+  const std::string value = lowered(trimmed(line.substr(kHeader.size())));
   return value == "base64"             ? Transfer::kBase64
          : value == "quoted-printable" ? Transfer::kQuotedPrintable
                                        : Transfer::kPlain;

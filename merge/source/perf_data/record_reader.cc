@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "backend_ftrace/base/bytes.h"
-#include "merge/source/trace_dat/compression.h"
 
 namespace trapline::perf_data {
 namespace {
@@ -34,8 +33,6 @@ std::size_t record_size(const std::byte* at) {
 }
 
 }  // namespace
-
-void RecordReader::FreeStream::operator()(ZSTD_DCtx_s* stream) const { ZSTD_freeDCtx(stream); }
 
 RecordReader::RecordReader(const File& file, BlockPool& pool, std::uint64_t begin,
                            std::uint64_t end)

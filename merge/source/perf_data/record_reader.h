@@ -20,6 +20,7 @@
 #include "backend_ftrace/base/result.h"
 #include "merge/source/file.h"
 #include "merge/source/perf_data/sample.h"
+#include "merge/source/trace_dat/compression.h"
 
 namespace trapline::perf_data {
 
@@ -53,12 +54,6 @@ class BlockPool {
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<Block*> free_;
 };
-
-}  // namespace trapline::perf_data
-
-struct ZSTD_DCtx_s;
-
-namespace trapline::perf_data {
 
 struct Record {
   RecordType type{};
@@ -108,10 +103,6 @@ class RecordReader {
   [[nodiscard]] bool skip_damage();
   bool damaged(std::string_view what);
 
-  struct FreeStream {
-    void operator()(ZSTD_DCtx_s* stream) const;
-  };
-
   const File& file_;
   BlockPool& pool_;
   std::uint64_t begin_, read_to_, end_;
@@ -119,7 +110,7 @@ class RecordReader {
   Window outer_, inner_;
   std::span<const std::byte> compressed_;  // the rest of the compressed record
   bool inner_full_ = false;  // the last call filled the whole room, so there may be more
-  std::unique_ptr<ZSTD_DCtx_s, FreeStream> stream_;
+  trace_dat::ZstdContext stream_;
   std::uint64_t compressed_bytes_ = 0, plain_bytes_ = 0;
   Result<void> status_;
 };

@@ -3,16 +3,11 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include <memory>
-
 namespace trapline::trace_dat {
 namespace {
 
 std::optional<std::size_t> unzstd(std::span<const std::byte> block, std::span<std::byte> into) {
-  struct Free {
-    void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
-  };
-  thread_local const std::unique_ptr<ZSTD_DCtx, Free> context{ZSTD_createDCtx()};
+  thread_local const ZstdContext context{ZSTD_createDCtx()};
   if (!context) return std::nullopt;
   const std::size_t size =
       ZSTD_decompressDCtx(context.get(), into.data(), into.size(), block.data(), block.size());
@@ -29,6 +24,8 @@ std::optional<std::size_t> unzlib(std::span<const std::byte> block, std::span<st
 }
 
 }  // namespace
+
+void FreeZstd::operator()(ZSTD_DCtx_s* context) const { ZSTD_freeDCtx(context); }
 
 std::optional<Compression> compression_named(std::string_view name) {
   if (name.empty() || name == "none") return Compression::kNone;

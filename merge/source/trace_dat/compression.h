@@ -4,11 +4,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 
+struct ZSTD_DCtx_s;
+
 namespace trapline::trace_dat {
+
+struct FreeZstd {
+  void operator()(ZSTD_DCtx_s* context) const;
+};
+using ZstdContext = std::unique_ptr<ZSTD_DCtx_s, FreeZstd>;
 
 enum class Compression : std::uint8_t { kNone, kZstd, kZlib };
 // Finds an algorithm by the name in the file's header, such as "zstd"; nullopt if it is not

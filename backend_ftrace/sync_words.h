@@ -30,8 +30,7 @@ bool number(std::string_view word, T& value) {
 // record.
 template <typename Record, typename Take>
 bool walk(std::string_view text, std::string_view prefix, Record& record, Take take) {
-  if (!text.starts_with(prefix)) return false;
-  text.remove_prefix(prefix.size());
+  if (!take_text(text, prefix)) return false;
   while (text.ends_with('\n') || text.ends_with('\0')) text.remove_suffix(1);
   if (!number(next_word(text), record.series) || !number(next_word(text), record.index)) {
     return false;

@@ -61,6 +61,13 @@ template <std::integral Number>
 // end.
 std::string_view take_word(std::string_view& line);
 
+// Removes `what` from the text's beginning. False, and nothing is removed, when it is not there.
+inline bool take_text(std::string_view& text, std::string_view what) {
+  if (!text.starts_with(what)) return false;
+  text.remove_prefix(what.size());
+  return true;
+}
+
 // Removes the first line from the text and returns it without its line end.
 inline std::string_view take_line(std::string_view& text) {
   const std::string_view line = text.substr(0, text.find('\n'));

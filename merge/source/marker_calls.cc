@@ -7,15 +7,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "trapline: ";
 
-// Removes `what` from the beginning of the text; false if it is not there.
-bool take(std::string_view& text, std::string_view what) {
-  if (!text.starts_with(what)) return false;
-  text.remove_prefix(what.size());
-  return true;
-}
-
 bool take_vcpu(std::string_view& text, std::int32_t& vcpu) {
-  return take(text, " cpu") && take_number(text, vcpu) && vcpu >= 0;
+  return take_text(text, " cpu") && take_number(text, vcpu) && vcpu >= 0;
 }
 
 // Removes the fields " KEY=VALUE" before the address: takes the task and skips fields of later
@@ -39,15 +32,15 @@ bool take_fields(std::string_view& text, GuestCall& call) {
 }  // namespace
 
 std::optional<GuestCall> parse_marker_call(std::string_view text) {
-  if (!take(text, kPrefix)) return std::nullopt;
+  if (!take_text(text, kPrefix)) return std::nullopt;
   GuestCall call{};
   call.entry = text.starts_with('E');
   if (!call.entry && !text.starts_with('X')) return std::nullopt;
   text.remove_prefix(1);
-  if (!take_vcpu(text, call.vcpu) || !take(text, " d=") || !take_number(text, call.depth))
+  if (!take_vcpu(text, call.vcpu) || !take_text(text, " d=") || !take_number(text, call.depth))
     return std::nullopt;
   if (!take_fields(text, call)) return std::nullopt;
-  if (!take(text, " 0x") || !take_number(text, call.function, 16) || !take(text, " "))
+  if (!take_text(text, " 0x") || !take_number(text, call.function, 16) || !take_text(text, " "))
     return std::nullopt;
   call.name = trimmed(text);
   if (call.name == "?") call.name = {};
@@ -57,19 +50,21 @@ std::optional<GuestCall> parse_marker_call(std::string_view text) {
 std::optional<std::uint64_t> parse_marker_loss(std::string_view text) {
   std::int32_t vcpu = 0;
   std::uint64_t calls = 0;
-  if (!take(text, kPrefix) || !take(text, "L") || !take_vcpu(text, vcpu)) return std::nullopt;
-  if (!take(text, " ") || !take_number(text, calls) || !trimmed(text).empty()) return std::nullopt;
+  if (!take_text(text, kPrefix) || !take_text(text, "L") || !take_vcpu(text, vcpu))
+    return std::nullopt;
+  if (!take_text(text, " ") || !take_number(text, calls) || !trimmed(text).empty())
+    return std::nullopt;
   return calls;
 }
 
 std::optional<std::string_view> parse_marker_run(std::string_view text) {
-  if (!take(text, kPrefix) || !take(text, "calls 1 ")) return std::nullopt;
+  if (!take_text(text, kPrefix) || !take_text(text, "calls 1 ")) return std::nullopt;
   if (!text.starts_with("begin ") && !text.starts_with("end ")) return std::nullopt;
   std::string_view run;
   for (text = trimmed(text); !text.empty();) {
     std::string_view field = text.substr(0, text.find(' '));
     text.remove_prefix(std::min(text.size(), field.size() + 1));
-    if (take(field, "run=")) run = field;
+    if (take_text(field, "run=")) run = field;
   }
   return run;
 }

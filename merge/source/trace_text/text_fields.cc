@@ -31,9 +31,7 @@ class FormatScan {
   // Skips `word` if it is next; returns whether it was.
   bool eat(std::string_view word) {
     blanks();
-    if (!rest_.starts_with(word)) return false;
-    rest_.remove_prefix(word.size());
-    return true;
+    return take_text(rest_, word);
   }
   // Reads a number; with 0x in front it is hexadecimal whatever `base` is.
   std::uint64_t number(int base) {
@@ -444,11 +442,8 @@ TextFields::TextFields() : reasons_(kernels_reason_names()) {}
 
 bool TextFields::read(std::string_view text, TextValues& values) {
   // libtraceevent prints a list of the fields if it cannot print the event.
-  constexpr std::string_view kFailed = "[FAILED TO PARSE]";
-  if (text.starts_with(kFailed)) {
-    text.remove_prefix(kFailed.size());
+  if (take_text(text, "[FAILED TO PARSE]"))
     text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-  }
   const KernelEvent& event = values.event();
   const bool list = is_list(text);
   if (values.is_cut && event.decoded.decoder != Decoder::kExit) {
@@ -488,8 +483,7 @@ bool TextFields::read_exit(std::string_view text, TextValues& values) {
     return read && (values.has("exit_reason") || values.has("ret") || values.has("scause"));
   }
   // trace-cmd's plugin for x86 begins with the field that an event of another architecture lacks.
-  constexpr std::string_view kMissing = "<CANT FIND FIELD exit_reason>";
-  if (text.starts_with(kMissing)) text.remove_prefix(kMissing.size());
+  take_text(text, "<CANT FIND FIELD exit_reason>");
   FormatScan scan(text);
   if (scan.eat("SEPC:")) {  // RISC-V
     values.set("sepc", scan.hex());

@@ -43,13 +43,10 @@ void cut_blanks(std::string_view& text) {
 
 // Parses "CPU:3 [LOST 123 EVENTS]", "CPU:3 [EVENTS DROPPED]".
 bool parse_loss(std::string_view text, TextLine& line) {
-  if (!text.starts_with("CPU:")) return false;
-  text.remove_prefix(4);
-  if (!take_digits(text, line.cpu) || line.cpu >= kMostCpus || !text.starts_with(" ["))
+  if (!take_text(text, "CPU:") || !take_digits(text, line.cpu) || line.cpu >= kMostCpus ||
+      !take_text(text, " ["))
     return false;
-  text.remove_prefix(2);
-  const bool kernels = text.starts_with("LOST ");
-  if (kernels) text.remove_prefix(5);
+  const bool kernels = take_text(text, "LOST ");
   if (take_digits(text, line.count)) skip_blanks(text);
   if (text != (kernels ? "EVENTS]" : "EVENTS DROPPED]")) return false;
   line.kind = Kind::kLoss;
@@ -59,10 +56,8 @@ bool parse_loss(std::string_view text, TextLine& line) {
 // Parses "##### CPU 3 buffer started ####", which tracefs prints where earlier events were
 // overwritten.
 bool parse_start(std::string_view text, TextLine& line) {
-  constexpr std::string_view kBegin = "##### CPU ";
-  if (!text.starts_with(kBegin)) return false;
-  text.remove_prefix(kBegin.size());
-  if (!take_digits(text, line.cpu) || line.cpu >= kMostCpus || text != " buffer started ####")
+  if (!take_text(text, "##### CPU ") || !take_digits(text, line.cpu) || line.cpu >= kMostCpus ||
+      text != " buffer started ####")
     return false;
   line.kind = Kind::kLoss;
   line.is_begin = true;
@@ -375,9 +370,9 @@ bool begins_event(std::string_view text, const TextForm& form) {
 
 std::string_view unit_of_clock_line(std::string_view line) {
   line.remove_prefix(std::min(line.find_first_not_of("#> \t"), line.size()));
-  if (line.starts_with("trace_")) line.remove_prefix(6);
-  if (!line.starts_with("clock:")) return {};
-  line = trimmed(line.substr(6));
+  take_text(line, "trace_");
+  if (!take_text(line, "clock:")) return {};
+  line = trimmed(line);
   const std::size_t open = line.find('['), close = line.find(']', std::min(open, line.size()));
   line =
       close == line.npos ? line.substr(0, line.find(' ')) : line.substr(open + 1, close - open - 1);

@@ -48,8 +48,7 @@ void read_comment(std::string_view line, SyncFile& file) {
     file.clock = trimmed(line.substr(kClock.size()));
   } else if (line.starts_with(kRun)) {
     if (file.run.empty()) file.run = trimmed(line.substr(kRun.size()));
-  } else if (line.starts_with(kThread)) {
-    line.remove_prefix(kThread.size());
+  } else if (take_text(line, kThread)) {
     std::int32_t vcpu = 0;
     if (!take_number_to(line, vcpu, ' ')) return;
     const auto thread = parse_number(trimmed(line));

@@ -375,10 +375,7 @@ class Recordings {
       const bool named = recording.is.trace_id != 0 && guest != host.is.guests.end();
       const bool is_peer = recording.is.peer_id != 0 && host.is.trace_id == recording.is.peer_id;
       if (!named && !is_peer) continue;
-      std::map<std::int32_t, ThreadId> threads;
-      if (named)
-        for (const auto& [cpu, thread] : guest->threads) threads.emplace(cpu, ThreadId{thread});
-      return ShiftedGuest{host, std::move(threads)};
+      return ShiftedGuest{host, named ? guest->threads : std::map<std::int32_t, ThreadId>()};
     }
     return std::nullopt;
   }

@@ -35,7 +35,7 @@ struct Machine {
 // A guest that was recorded together with its host: the host's thread for each of its CPUs.
 struct RecordedGuest {
   std::uint64_t trace_id = 0;
-  std::map<std::int32_t, std::int32_t> threads;  // by the guest's CPU
+  std::map<std::int32_t, ThreadId> threads;  // by the guest's CPU
 };
 
 struct Description : ClockFacts {

@@ -319,7 +319,7 @@ class LayoutReader {
       if (!cpu || !thread) return;
       constexpr std::uint32_t kMost = std::numeric_limits<std::int32_t>::max();
       if (*cpu > kMost || *thread > kMost || *thread == 0) continue;
-      guest.threads[static_cast<std::int32_t>(*cpu)] = static_cast<std::int32_t>(*thread);
+      guest.threads[static_cast<std::int32_t>(*cpu)] = ThreadId{static_cast<std::int32_t>(*thread)};
     }
   }
 

@@ -50,13 +50,12 @@ enum class Decoder : std::uint8_t {
   kSwitch,
   kWakeup,  // bool: sched_waking
   kMigration,
-  kTimer,  // HostStep
-  kWork,   // HostStep
-  kHost,   // HostStep, as kHostAt
-  kHostAt,
+  kTimer,   // HostStep
+  kWork,    // HostStep
+  kHost,    // HostStep, as kHostAt
+  kHostAt,  // HostStep
   kMapChange,
   kIpiTo,
-  kFunction,  // HostStep
   kFutexCall,
   kFastFault,
   kBlock,  // BlockStep
@@ -322,8 +321,8 @@ constexpr KernelEvent kRows[] = {
         {"dev", "sector", "nr_sector", "rwbs", "common_flags"}),
     Row("task:task_newtask", {kAlways}, kNewTask, {"pid", "clone_flags"}),
     Row("syscalls:sys_enter_ioctl", {kAlways, kEveryArch, kNoIoctl}, kIoctl, {"cmd"}),
-    Row("ftrace:funcgraph_entry", {}, {kFunction, kFunctionBegin, kOthers}, {"func", "depth"}),
-    Row("ftrace:funcgraph_exit", {}, {kFunction, kFunctionEnd, kOthers}, {"func", "depth"}),
+    Row("ftrace:funcgraph_entry", {}, {kHostAt, kFunctionBegin, kOthers}, {"func", "depth"}),
+    Row("ftrace:funcgraph_exit", {}, {kHostAt, kFunctionEnd, kOthers}, {"func", "depth"}),
     Row("ftrace:print", {}, kMarker, {"buf"}),
     // The following events are recorded but not decoded.
     Row("kvm:kvm_inj_exception", {kKvm, kX86, kNoWhy}),

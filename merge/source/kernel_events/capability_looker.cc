@@ -42,10 +42,8 @@ CapabilityLooker::CapabilityLooker(const Formats& formats) : formats_(formats) {
 }
 
 bool CapabilityLooker::is_complete() const {
-  return std::ranges::all_of(by_type_, [this](const Witness& witness) {
-    return (!witness.of_kvm || found_.any_kvm) &&
-           (witness.capability == nullptr || found_.*witness.capability);
-  });
+  return std::ranges::all_of(by_type_,
+                             [this](const Witness& witness) { return witness.is_known(found_); });
 }
 
 void CapabilityLooker::look(const RecordedEvent& recorded) {
@@ -53,11 +51,9 @@ void CapabilityLooker::look(const RecordedEvent& recorded) {
   const auto type = formats_.type_of(recorded.data);
   if (type >= by_type_.size()) return;
   const Witness& witness = by_type_[type];
-  const bool is_known = witness.capability == nullptr ? found_.any_kvm || !witness.of_kvm
-                                                      : found_.*witness.capability;
   const Decoder decoder = formats_.schemas()[type].decoder;
   const bool tells_vcpu = decoder == Decoder::kEntry || decoder == Decoder::kTimerReload;
-  if (is_known && !tells_vcpu) return;
+  if (witness.is_known(found_) && !tells_vcpu) return;
   Event event;
   if (!formats_.decode(recorded, event)) return;
   witness.add(event.payload, found_);

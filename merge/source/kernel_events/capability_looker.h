@@ -15,6 +15,9 @@ namespace trapline::kernel_events {
 struct Witness {
   [[nodiscard]] static Witness of(std::string_view name);  // "kvm:kvm_exit"
   void add(const Payload& payload, Capabilities& found) const;
+  [[nodiscard]] bool is_known(const Capabilities& found) const {
+    return capability == nullptr ? found.any_kvm || !of_kvm : found.*capability;
+  }
 
   bool Capabilities::*capability = nullptr;
   bool of_kvm = false;

@@ -262,8 +262,6 @@ void decode(const Schema& s, const RecordedEvent& e, Payload& out) {
       return map_change(s, e, out);
     case kIpiTo:
       return kvm_apic_ipi(s, e, out);
-    case kFunction:
-      return put(out, HostEvent{s.kind<HostStep>(), i32(s, e, 1), 0, s.get(e, 0), 0});
     case kFutexCall:
       return put(out, HostEvent{HostStep::kFutex, i32(s, e, 2), 0, s.get(e, 0), s.get(e, 1)});
     case kFastFault:

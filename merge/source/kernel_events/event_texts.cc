@@ -86,21 +86,17 @@ bool prints_symbols(std::string_view formats) {
 }
 
 EventTexts::EventTexts(std::string recording, const FormatTexts& formats)
-    : recording_(std::move(recording)), formats_(formats) {}
-EventTexts::~EventTexts() = default;
-
-void EventTexts::look_at_formats() {
-  if (std::exchange(looked_, true)) return;
+    : recording_(std::move(recording)), formats_(formats) {
   // If two formats have the same type, the last one counts.
   for (const EventFormat& format : formats_.formats)
     if (const auto id = format_id(format.text)) types_[*id].format = &format;
 }
+EventTexts::~EventTexts() = default;
 
 Result<std::vector<EventDescription>> EventTexts::describe(std::span<const std::uint16_t> types) {
   // Recordings of one kernel, such as those that diff compares, have the same formats.
   constexpr std::size_t kMostKnown = 8;
   static std::map<std::string, std::vector<EventDescription>> known;
-  look_at_formats();
   std::vector<Type*> wanted;
   for (const std::uint16_t type : types) wanted.push_back(&types_[type]);
   const MessageWriter request = request_for(wanted);
@@ -147,7 +143,6 @@ Result<std::vector<EventDescription>> EventTexts::ask_formats(std::span<Type* co
 std::string EventTexts::text(std::uint16_t type, std::span<const std::byte> raw, std::uint32_t cpu,
                              const Following& following, const Kallsyms& kallsyms) {
   const std::string_view event(reinterpret_cast<const char*>(raw.data()), raw.size());
-  look_at_formats();
   const auto found = types_.find(type);
   if (found == types_.end()) return {};
   if (!std::exchange(found->second.requested, true)) {

@@ -112,7 +112,6 @@ class EventTexts {
     std::string_view event;  // the event's bytes
   };
 
-  void look_at_formats();
   PrintedText& known_of(std::string_view event);
   std::vector<Wanted> with_following(Type& type, std::string_view event, std::uint32_t cpu,
                                      const Following& following);
@@ -130,7 +129,6 @@ class EventTexts {
 
   std::string recording_;
   const FormatTexts& formats_;
-  bool looked_ = false;
   std::unordered_map<std::uint32_t, Type> types_;
   std::unique_ptr<Worker> worker_;
   std::uint64_t printed_ = 0;  // events that the present worker got to print

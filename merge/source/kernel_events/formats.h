@@ -123,7 +123,7 @@ class Formats {
       event.thread = ThreadId{-1};
       return false;
     }
-    const std::byte* const thread = recorded.data + thread_.offset;
+    const std::byte* const thread = recorded.data + kThreadAt;
     const bool swapped = order_ != std::endian::native;
     auto type = load<std::uint16_t>(recorded.data, std::endian::native);
     auto id = load<std::uint32_t>(thread, std::endian::native);
@@ -168,7 +168,7 @@ class Formats {
   void read_reason_names(Decoder decoder, std::vector<SymbolTableOfField> symbols);
 
   std::vector<Schema> schemas_;
-  Field thread_{4, 4};
+  static constexpr std::size_t kThreadAt = 4;  // common_pid
   std::endian order_ = std::endian::little;
   ReasonNames reasons_;
   std::vector<std::string> names_;  // by type

@@ -327,8 +327,7 @@ class LayoutReader {
   // comes first.
   void take_cpu_stat(std::string_view text) {
     constexpr std::string_view kInstance = "\nBuffer: ", kCpu = "CPU: ";
-    if (text.starts_with(kInstance)) {
-      text.remove_prefix(kInstance.size());
+    if (take_text(text, kInstance)) {
       if (recorded_.size() < kMostCpus)
         recorded_.push_back({std::string(text.substr(0, text.find('\n'))), {}});
     } else if (text.starts_with(kCpu) && recorded_.back().cpus.size() < kMostCpus) {

@@ -151,7 +151,7 @@ Result<std::optional<KernelFormat>> KernelFormat::parse(const std::string& path,
   auto formats = kernel_events::Formats::parse(path, std::move(texts));
   if (!formats) return tl::unexpected(std::move(formats).error());
   const auto is_whole = [](const kernel_events::Schema& schema) {
-    return schema.decoder == Decoder::kFunction && schema.has(0) && schema.has(1);
+    return schema.decoder == Decoder::kHostAt && schema.has(0) && schema.has(1);
   };
   if (std::ranges::count_if(formats->schemas(), is_whole) != 2) return kNone;
   format.formats = std::make_shared<const kernel_events::Formats>(std::move(*formats));

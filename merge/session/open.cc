@@ -12,6 +12,8 @@
 #include "merge/session/session_json.h"
 #include "merge/session/wrapped_sources.h"
 #include "merge/source/open_recording.h"
+#include "merge/source/perf_data/layout.h"
+#include "merge/source/qemu_log/qemu_log_source.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 #include "merge/source/trace_dat/unfinished.h"
 

@@ -18,7 +18,6 @@
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
-#include "merge/source/trace_dat/compression.h"
 
 namespace trapline {
 namespace {
@@ -85,7 +84,10 @@ class Unzstd {
   [[nodiscard]] bool is_end() const { return is_end_; }
 
  private:
-  trace_dat::ZstdContext context_{ZSTD_createDCtx()};
+  struct Free {
+    void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+  };
+  std::unique_ptr<ZSTD_DCtx, Free> context_{ZSTD_createDCtx()};
   bool is_end_ = false;
 };
 

@@ -20,8 +20,8 @@
 
 namespace trapline {
 
-// Parses a marker call. Its `task` is the guest's, if tasks take turns on the vCPU, else 0; its name
-// is empty without a symbol. Returns nullopt if the text is not a marker call.
+// Parses a marker call. Its `task` is the guest's, if tasks take turns on the vCPU, else 0; its
+// name is empty without a symbol. Returns nullopt if the text is not a marker call.
 [[nodiscard]] std::optional<GuestCall> parse_marker_call(std::string_view text);
 
 // Parses a marker that reports lost calls, and returns their number.

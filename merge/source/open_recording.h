@@ -1,8 +1,7 @@
-// Opens the recordings of each format but trace.dat (trace_dat/trace_dat_source.h) as sources, and
-// recognises texts. The file of each source describes its format.
+// Opens recordings as sources, and recognises texts. The file of each source describes its format.
+// trace_dat/trace_dat_source.h and qemu_log/qemu_log_source.h have what opens the others.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,10 +9,12 @@
 
 #include "backend_ftrace/base/result.h"
 #include "merge/source/file.h"
-#include "merge/source/perf_data/layout.h"
 #include "merge/source/source.h"
 
 namespace trapline {
+namespace perf_data {
+struct Files;
+}
 
 // Opens a perf.data. Errors: those of perf_data::read_layout.
 [[nodiscard]] Result<std::unique_ptr<Source>> open_perf_data(perf_data::Files files);
@@ -26,14 +27,6 @@ namespace trapline {
 // Opens a simpletrace file. `events_path` is the trace-events-all of the program that wrote it.
 [[nodiscard]] Result<std::unique_ptr<Source>> open_simpletrace(File file,
                                                                const std::string& events_path);
-
-struct QemuLogLine {
-  std::uint64_t at = 0;  // ns
-  std::int32_t thread = 0;
-  std::string_view text;
-};
-[[nodiscard]] std::optional<QemuLogLine> parse_qemu_log_line(std::string_view line);
-[[nodiscard]] Result<std::unique_ptr<Source>> open_qemu_log(File file);
 
 // Returns whether the text has a line of a trace.
 [[nodiscard]] bool has_trace_line(std::string_view text);

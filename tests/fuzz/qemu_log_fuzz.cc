@@ -1,5 +1,5 @@
 // A QEMU log with timestamps, through the pipeline.
-#include "merge/source/open_recording.h"
+#include "merge/source/qemu_log/qemu_log_source.h"
 #include "tests/fuzz/text_target.h"
 #include "tests/support/open_by_path.h"
 

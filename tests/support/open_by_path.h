@@ -7,6 +7,8 @@
 
 #include "merge/session/open.h"
 #include "merge/source/open_recording.h"
+#include "merge/source/perf_data/layout.h"
+#include "merge/source/qemu_log/qemu_log_source.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 #include "merge/source/trace_dat/unfinished.h"
 

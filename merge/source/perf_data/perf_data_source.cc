@@ -24,6 +24,7 @@
 #include "merge/source/kernel_events/capability_looker.h"
 #include "merge/source/kernel_events/kernel_event_source.h"
 #include "merge/source/open_recording.h"
+#include "merge/source/perf_data/layout.h"
 #include "merge/source/perf_data/record_order.h"
 #include "merge/source/perf_data/record_reader.h"
 

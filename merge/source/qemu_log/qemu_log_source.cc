@@ -1,15 +1,8 @@
-// Reads a QEMU log with timestamps as a source: the lines that `-trace … -D FILE -msg timestamp=on`
-// (or the log backend's `-d trace:…`) writes,
-//
-//   THREAD@SECONDS.MICROSECONDS:EVENT ARGUMENTS
-//
-// Each is a Marker "EVENT ARGUMENTS" of its thread, on CLOCK_REALTIME. Other lines (-d in_asm,
-// guest errors) are skipped. Threads take the time before they write, so lines can be slightly out
-// of order: the source sorts within a window and counts a line that comes even later as damaged.
+#include "merge/source/qemu_log/qemu_log_source.h"
+
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/source/open_recording.h"
 #include "merge/source/programs_events.h"
 #include "merge/source/trace_text/text_lines.h"
 

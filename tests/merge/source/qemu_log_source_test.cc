@@ -1,4 +1,4 @@
-#include "merge/source/open_recording.h"
+#include "merge/source/qemu_log/qemu_log_source.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -128,22 +128,6 @@ Result<void> PageFiles::page(unsigned cpu, std::span<const std::byte> page) {
   return {};
 }
 
-bool PageFiles::read(unsigned cpu, std::uint64_t from, std::span<std::byte> into) const {
-  while (!into.empty()) {
-    const bool in_region = from < regions_.bytes;
-    const int fd = in_region ? stream_.get() : cpus_[cpu].file.get();
-    const std::uint64_t at = in_region ? regions_.at(cpu) + from : from - regions_.bytes;
-    const std::uint64_t size =
-        in_region ? std::min<std::uint64_t>(into.size(), regions_.bytes - from) : into.size();
-    const ssize_t got = ::pread(fd, into.data(), size, static_cast<off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    from += static_cast<std::uint64_t>(got);
-    into = into.subspan(static_cast<std::size_t>(got));
-  }
-  return true;
-}
-
 std::vector<std::uint64_t> PageFiles::sizes() const {
   std::vector<std::uint64_t> sizes;
   for (const Cpu& cpu : cpus_) sizes.push_back(cpu.written);

@@ -28,7 +28,6 @@ class PageFiles final : public PageSink {
                                               std::uint64_t largest_region = ~std::uint64_t{0});
 
   [[nodiscard]] const trace_dat::Regions& regions() const { return regions_; }
-  [[nodiscard]] std::size_t cpus() const { return cpus_.size(); }
   [[nodiscard]] std::size_t page_size() const { return page_size_; }
 
   // The place for a CPU's next bytes: a file, an offset, and how many bytes fit there.
@@ -41,8 +40,6 @@ class PageFiles final : public PageSink {
   [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override;
   // Counts bytes that could not be written, and removes what was written of an unfinished page.
   void not_written(unsigned cpu, std::uint64_t bytes);
-  // Reads bytes of a CPU that were written; false if there are fewer.
-  [[nodiscard]] bool read(unsigned cpu, std::uint64_t from, std::span<std::byte> into) const;
   [[nodiscard]] std::uint64_t written(unsigned cpu) const { return cpus_[cpu].written; }
   [[nodiscard]] std::uint64_t written() const;            // by all CPUs
   [[nodiscard]] std::string path_of(unsigned cpu) const;  // of the file that is being written

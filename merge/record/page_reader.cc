@@ -170,7 +170,7 @@ Result<void> PageReader::empty_pipe(unsigned cpu, PageFiles& files, std::size_t 
   return {};
 }
 
-Result<bool> PageReader::splice_full(unsigned index, PageFiles& files) {
+Result<void> PageReader::splice_full(unsigned index, PageFiles& files) {
   constexpr unsigned kMostPipes = 16;
   const Cpu& cpu = cpus_[index];
   for (unsigned pipe = 0; pipe < kMostPipes; ++pipe) {
@@ -178,31 +178,18 @@ Result<bool> PageReader::splice_full(unsigned index, PageFiles& files) {
       return ::splice(cpu.source.get(), nullptr, in_.get(), nullptr, pipe_size_,
                       SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
     });
-    if (size == 0 || (size < 0 && errno == EAGAIN)) return true;
+    if (size == 0 || (size < 0 && errno == EAGAIN)) return {};
     if (size < 0) return fail("{}: {}", cpu.path, std::strerror(errno));
     read_ += static_cast<std::uint64_t>(size);
-    if (auto moved = empty_pipe(index, files, static_cast<std::size_t>(size)); !moved)
-      return tl::unexpected(std::move(moved).error());
+    if (auto moved = empty_pipe(index, files, static_cast<std::size_t>(size)); !moved) return moved;
   }
-  return false;
+  return {};
 }
 
-Result<bool> PageReader::write_rest(unsigned cpu, PageFiles& files) {
-  constexpr unsigned kMostPages = 64;  // pages that fill while they are read
-  for (unsigned pages = 0; pages < kMostPages; ++pages) {
-    const auto got = read_page(cpu, page_);
-    if (!got) return got;
-    if (!*got) return true;
-    if (auto wrote = files.page(cpu, page_); !wrote) return tl::unexpected(wrote.error());
-  }
-  return false;
-}
-
-Result<bool> PageReader::splice(unsigned cpu, PageFiles& files, bool rest) {
+Result<void> PageReader::splice(unsigned cpu, PageFiles& files) {
   std::optional<OtherReaders>& others = cpus_[cpu].others;
   if (others) others->before();
   auto done = splice_full(cpu, files);
-  if (rest && done && *done) done = write_rest(cpu, files);
   if (others) others->after();
   return done;
 }

@@ -88,11 +88,10 @@ class PageReader {
   // Reads one page, full or still being filled, padded with zeros; false if there is none.
   [[nodiscard]] Result<bool> read_page(unsigned cpu, std::span<std::byte> page);
 
-  // Moves a CPU's full pages into the files, at most some MiB; with `rest` also the page that is
-  // still being filled, unless more came meanwhile. Returns true if that was all.
+  // Moves a CPU's full pages into the files, at most some MiB.
   // Guarantees: the files contain whole pages in the kernel's order, unchanged, with the kernel's
   // mark if events were lost before. After an error nothing more is written.
-  [[nodiscard]] Result<bool> splice(unsigned cpu, PageFiles& files, bool rest);
+  [[nodiscard]] Result<void> splice(unsigned cpu, PageFiles& files);
 
   // Returns the losses of each CPU: those in per_cpu/cpuN/stats, whose texts are appended to
   // `stats`, and events taken by other readers.
@@ -105,8 +104,7 @@ class PageReader {
 
  private:
   PageReader() = default;
-  [[nodiscard]] Result<bool> splice_full(unsigned cpu, PageFiles& files);
-  [[nodiscard]] Result<bool> write_rest(unsigned cpu, PageFiles& files);
+  [[nodiscard]] Result<void> splice_full(unsigned cpu, PageFiles& files);
   [[nodiscard]] Result<void> empty_pipe(unsigned cpu, PageFiles& files, std::size_t bytes);
 
   struct Cpu {

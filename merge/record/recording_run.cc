@@ -2,7 +2,6 @@
 
 #include <linux/capability.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -149,12 +148,14 @@ Result<void> RecordingRun::open_reader() {
     auto opened = open_page_files(*writer_, *instance_, options_, events_);
     if (!opened) return opened;
   }
+  if (writer_ && !watch_) sinks_.push_back(&writer_->files());
   if (reader_) return {};
   if (auto opened = assign(reader_, PageReader::open(*instance_)); !opened) return opened;
   if (flight_)
     sinks_.push_back(&flight_->start(*reader_));
   else
     reader_->count_other_readers(*instance_);
+  if (!flight_ && !counts_cycles(options_.clock)) sinks_.push_back(&sync_);
   if (!watch_) return {};
   RingLimits limits{options_.snapshot->around_ns, options_.snapshot->ring_mb << 20,
                     reader_->page_size(), reader_->cpus()};
@@ -265,10 +266,11 @@ Result<void> RecordingRun::start() {
     if (auto switched = qemu_events_->switch_on(); !switched)
       say("warning: QEMU's events will be missing: " + switched.error().message);
   }
-  if (!write_sync()) {
+  if (!sync_.write_series(marker_.get())) {
     return fail("{}: {}", instance_->path("trace_marker"), std::strerror(errno));
   }
   started_ = read_clock(ClockId::kMono);
+  take();  // the series, before its page is full
   if (writer_) next_look_ = started_ + kFirstLook;
   if (options_.duration_ns) deadline_ = started_ + *options_.duration_ns;
   if (flight_) flight_->say_what_it_does();
@@ -316,44 +318,34 @@ void RecordingRun::warn(const std::string& sentence) {
   say("warning: " + sentence);
 }
 
-bool RecordingRun::write_sync() {
-  const int cpu = ::sched_getcpu();
-  if (!sync_.write_series(marker_.get())) return false;
-  if (counts_cycles(options_.clock) || !sinks_.empty() || sync_.brackets().empty()) return true;
-  stamps_.expect(writer_->files(), sync_.brackets().back().series, cpu, ::sched_getcpu());
-  return true;
-}
-
-// Stores what was found in the pages: stamps of sync records, hits.
-void RecordingRun::note_pages() {
-  if (sinks_.empty())
-    for (const SyncStamp& sync : stamps_.find(writer_->files())) sync_.stamp(sync);
-  if (!hits_) return;
-  for (const SyncStamp& sync : hits_->take_stamps()) sync_.stamp(sync);
+// Stores the hits. Returns whether there are more than before.
+bool RecordingRun::note_hits() {
+  if (!hits_) return false;
   const SnapshotFacts& facts = hits_->facts();
   if (!facts.cannot_hit.empty() && !std::exchange(warned_, true)) {
     say(fmt::format("warning: --snapshot-on '{}': {}", options_.snapshot->trigger.text,
                     facts.cannot_hit));
   }
-  if (flight_)
+  if (flight_) {
     flight_->look_for_hit(facts);
-  else
-    session_.snapshot = facts;
+    return false;
+  }
+  const std::size_t before = session_.snapshot->first_hits.size();
+  session_.snapshot = facts;
+  return facts.first_hits.size() != before;
 }
 
-void RecordingRun::take(std::optional<unsigned> cpu) {
+// Lets the kernel move a CPU's full pages into the files.
+void RecordingRun::move_full(unsigned cpu) {
   if (!tracing_) return;
-  Result<bool> taken = false;
-  if (!sinks_.empty()) {
-    taken = reader_->rounds(sinks_, kRoundsAtOnce);
-    if (taken && flight_) note_pages();
-  } else if (cpu) {
-    taken = reader_->splice(*cpu, writer_->files(), false);
-  } else {
-    for (unsigned each = 0; taken && each < reader_->cpus(); ++each)
-      taken = reader_->splice(each, writer_->files(), true);
-  }
-  if (!taken) cut_short(taken.error());
+  if (auto moved = reader_->splice(cpu, writer_->files()); !moved) cut_short(moved.error());
+}
+
+void RecordingRun::take() {
+  if (!tracing_) return;
+  const auto taken = reader_->rounds(sinks_, kRoundsAtOnce);
+  if (!taken) return cut_short(taken.error());
+  if (flight_) (void)note_hits();
 }
 
 // Takes all remaining pages after tracing was switched off. If the recording was cut short, takes
@@ -368,11 +360,7 @@ void RecordingRun::take_last() {
   // A read that fails with EAGAIN does not prove that nothing is left.
   constexpr unsigned kTries = 3;
   for (unsigned tries = 0; !broken_ && taken && tries < kTries; ++tries) {
-    if (hits_) taken = reader_->rounds(sinks_, ~0u);
-    for (unsigned cpu = 0; !hits_ && taken && cpu < reader_->cpus(); ++cpu) {
-      do taken = reader_->splice(cpu, writer_->files(), true);
-      while (taken && !*taken);
-    }
+    taken = reader_->rounds(sinks_, ~0u);
     if (!has_left()) break;
   }
   if (auto finished = hits_ ? hits_->finish() : Result<void>{}; !finished && taken)
@@ -385,8 +373,7 @@ void RecordingRun::take_last() {
 
 // A page that cannot be written is lost; the pages after it then stay in the instance.
 Result<void> RecordingRun::take_held() {
-  PageSink* const files = &writer_->files();
-  const auto taken = reader_->rounds({&files, 1}, ~0u);
+  const auto taken = reader_->rounds(sinks_, ~0u);
   if (!taken && writer_->files().written() == 0) return tl::unexpected(taken.error());
   if (!taken) {
     broken_ = taken.error();
@@ -483,26 +470,25 @@ void RecordingRun::on_tick() {
   if (flight_) {
     (void)look_at_instance();
     if (ticks_ % kFlightLook == 0) (void)look_at_threads();
-    (void)write_sync();
+    (void)sync_.write_series(marker_.get());
     // With --snapshot-on, a page that fills slowly may contain a hit; otherwise it can wait.
-    if (hits_) take({});
+    if (hits_) take();
     return;
   }
-  if (ticks_ % ticks_a_second_ != 0) {
-    take({});
-    if (tracing_ && ticks_ % (ticks_a_second_ / kSyncsASecond) == 0) sync(false);
-    return;
-  }
-  const bool meddled = look_at_instance();
-  note_pages();  // finds markers of the last series in pages that were written since
-  (void)write_sync();
-  const auto hits = [this] { return hits_ ? hits_->facts().first_hits.size() : 0; };
-  const std::size_t before = hits();
-  take({});
+  const bool is_second = ticks_ % ticks_a_second_ == 0;
+  // Full pages first: then the pages of the series below pass through this process.
+  for (unsigned cpu = 0; moves_pages() && cpu < reader_->cpus(); ++cpu) move_full(cpu);
   if (!tracing_) return;
-  note_pages();
-  const bool changed = look_at_threads() || meddled || hits() != before;
-  sync(changed);
+  const bool meddled = is_second && look_at_instance();
+  if (is_second) (void)sync_.write_series(marker_.get());
+  take();
+  if (!tracing_) return;
+  if (!is_second) {
+    if (ticks_ % (ticks_a_second_ / kSyncsASecond) == 0) sync(false);
+    return;
+  }
+  const bool hit = note_hits();
+  sync(look_at_threads() || meddled || hit);
 }
 
 void RecordingRun::ask_to_end(int signal, const char* why) {
@@ -574,8 +560,11 @@ void RecordingRun::loop() {
     if (::poll(polled.data(), polled.size(), wait) < 0 && errno != EINTR) break;
     for (unsigned cpu = 0; cpu < reader_->cpus(); ++cpu) {
       if (!is_ready(polled[kPages + cpu])) continue;
-      take(cpu);
-      if (!sinks_.empty()) break;  // take() has taken the pages of all CPUs
+      if (!moves_pages()) {
+        take();
+        break;
+      }
+      move_full(cpu);
     }
     if (is_ready(polled[kTimer])) on_tick();
     if (is_ready(polled[kRequests])) {
@@ -600,7 +589,7 @@ Result<std::string> RecordingRun::snapshot(const std::string& asked_by, const st
 }
 
 Result<std::string> RecordingRun::write_snapshot(SessionFlight requested) {
-  (void)write_sync();
+  (void)sync_.write_series(marker_.get());
   (void)look_at_instance();
   (void)look_at_threads();
   const auto complete = flight_->read_all(*reader_, sinks_);
@@ -631,10 +620,7 @@ void RecordingRun::stop_tracing() {
   if (!tracing_) return;
   tracing_ = false;
   (void)look_at_instance();
-  if (!broken_ && writer_) {
-    note_pages();
-    (void)write_sync();
-  }
+  if (!broken_ && writer_) (void)sync_.write_series(marker_.get());
   if (qemu_events_)
     for (const std::string& left : qemu_events_->stop()) say("warning: " + left);
   (void)instance_->control().switch_off();
@@ -657,7 +643,7 @@ void RecordingRun::stop_tracing() {
     if (!broken_) broken_ = failed;
     session_.ended_by = broken_->message;
   }
-  note_pages();  // before the files are closed
+  (void)note_hits();
   count_losses();
 }
 

@@ -64,8 +64,12 @@ class RecordingRun {
   void ask_to_end(int signal, const char* why);
   void look_at_times();
   void look_early();
-  // Takes the CPU's pages that are ready; nullopt: all that exist on all CPUs.
-  void take(std::optional<unsigned> cpu);
+  // Takes all pages that exist on all CPUs, also those that are still being filled.
+  void take();
+  void move_full(unsigned cpu);
+  // Returns whether the kernel moves full pages into the files. Otherwise all pass through this
+  // process.
+  [[nodiscard]] bool moves_pages() const { return !flight_ && !hits_; }
   void take_last();
   // Takes the pages that the instance of --from-instance holds. The Error: nothing was taken.
   [[nodiscard]] Result<void> take_held();
@@ -76,8 +80,7 @@ class RecordingRun {
   [[nodiscard]] Result<void> close_session();
 
   void sync(bool texts);
-  [[nodiscard]] bool write_sync();
-  void note_pages();
+  [[nodiscard]] bool note_hits();
   [[nodiscard]] bool look_at_threads(bool at_others = true);
   [[nodiscard]] bool look_at_instance();
   void note_edge();
@@ -111,7 +114,7 @@ class RecordingRun {
   std::optional<Flight> flight_;
   // For --snapshot-on: keeps only the time around hits. With --flight, only finds hits.
   std::optional<Snapshot> hits_;
-  std::vector<PageSink*> sinks_;  // the flight's ring, hits_; none: the kernel moves pages to files
+  std::vector<PageSink*> sinks_;  // of the pages that pass through this process
   std::optional<PageReader> reader_;
   std::optional<InstanceWatch> others_;
   std::optional<DiskSync> disk_;  // destroyed before the files that it syncs
@@ -124,7 +127,6 @@ class RecordingRun {
   RunCounts counts_;
   mode_t umask_ = 022;  // the command's umask
   SyncLog sync_;
-  SyncStamps stamps_;
   std::uint64_t started_ = 0, ended_ = 0, deadline_ = 0, end_requested_at_ = 0;
   std::uint64_t next_look_ = 0;  // when to list the threads again; 0: at the next tick
   unsigned end_requests_ = 0, ticks_ = 0, ticks_a_second_ = 1;

@@ -94,7 +94,6 @@ class Snapshot final : public PageSink {
   // recordings in the session, such as uftrace.data, that contain the whole run.
   void begin_with(const SessionSnapshot& facts) { static_cast<SessionSnapshot&>(facts_) = facts; }
   [[nodiscard]] const SnapshotFacts& facts() const { return facts_; }
-  [[nodiscard]] std::vector<SyncStamp> take_stamps() { return watch_.take_stamps(); }
   [[nodiscard]] std::size_t held_bytes() const { return ring_.held_bytes(); }
   // Returns how many pages could not be written after the sink's error.
   [[nodiscard]] std::uint64_t unwritten_pages(unsigned cpu) const { return cpus_[cpu].unwritten; }

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -39,9 +38,23 @@ bool SyncLog::write_series(int marker_fd) {
   return true;
 }
 
-void SyncLog::stamp(const SyncStamp& sync) {
-  for (SessionSync& bracket : brackets_)
-    if (bracket.series == sync.series && bracket.index == sync.index) bracket.stamp = sync.stamp;
+Result<void> SyncLog::page(unsigned, std::span<const std::byte> page) {
+  if (brackets_.empty() || brackets_.back().stamp) return {};
+  if (::memmem(page.data(), page.size(), kSyncPrefix.data(), kSyncPrefix.size()) == nullptr)
+    return {};
+  trace_dat::RingPage walk;
+  if (!walk.load(page, kCommitSize)) return {};
+  for (kernel_events::RecordedEvent event; walk.next(event);) {
+    std::string_view text(reinterpret_cast<const char*>(event.data), event.size);
+    const auto at = text.find(kSyncPrefix);
+    if (at == std::string_view::npos) continue;
+    text.remove_prefix(at);
+    const auto sync = parse_sync(text.substr(0, text.find_first_of(std::string_view("\n\0", 2))));
+    for (SessionSync& bracket : brackets_)
+      if (sync && bracket.series == sync->series && bracket.index == sync->index)
+        bracket.stamp = event.time;
+  }
+  return {};
 }
 
 void SyncLog::keep(const SessionSync& bracket) {
@@ -55,62 +68,6 @@ void SyncLog::keep(const SessionSync& bracket) {
   last_is_extra_ = brackets_.size() % 2 == 0;
   brackets_ = std::move(thinner);
   stride_ *= 2;
-}
-
-namespace {
-
-constexpr std::size_t kPiece = 256u << 10;  // a multiple of every page size
-
-void append_stamps(std::span<const std::byte> page, std::vector<SyncStamp>& stamps) {
-  trace_dat::RingPage walk;
-  if (!walk.load(page, kCommitSize)) return;
-  for (kernel_events::RecordedEvent event; walk.next(event);) {
-    std::string_view text(reinterpret_cast<const char*>(event.data), event.size);
-    const auto at = text.find(kSyncPrefix);
-    if (at == std::string_view::npos) continue;
-    text.remove_prefix(at);
-    const auto sync = parse_sync(text.substr(0, text.find_first_of(std::string_view("\n\0", 2))));
-    if (sync) stamps.push_back({sync->series, sync->index, event.time});
-  }
-}
-
-bool holds_prefix(std::span<const std::byte> page) {
-  return ::memmem(page.data(), page.size(), kSyncPrefix.data(), kSyncPrefix.size()) != nullptr;
-}
-
-}  // namespace
-
-void SyncStamps::expect(const PageFiles& files, std::uint64_t series, int first_cpu, int last_cpu) {
-  last_series_ = series;
-  for (const int cpu : {first_cpu, last_cpu}) {
-    const auto index = static_cast<unsigned>(cpu);
-    // A place from which an earlier series is still searched is kept: it is before this one.
-    if (cpu >= 0 && index < files.cpus()) places_.try_emplace(index, files.written(index));
-  }
-}
-
-std::vector<SyncStamp> SyncStamps::find(const PageFiles& files) {
-  std::vector<SyncStamp> stamps;
-  std::vector<std::byte> buffer(places_.empty() ? 0 : kPiece);
-  const std::size_t page_size = files.page_size();
-  for (auto& [cpu, from] : places_) {
-    const std::uint64_t end = std::min(files.written(cpu), from + kMostAtOnce);
-    while (from < end) {
-      const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(end - from, kPiece));
-      if (!files.read(cpu, from, std::span(buffer).first(wanted))) break;
-      for (std::size_t at = 0; at + page_size <= wanted; at += page_size) {
-        const auto page = std::span<const std::byte>(buffer).subspan(at, page_size);
-        if (holds_prefix(page)) append_stamps(page, stamps);
-      }
-      from += wanted;
-    }
-  }
-  // The last record of a series has the greatest index.
-  const auto is_last = [this](const SyncStamp& stamp) {
-    return stamp.series == last_series_ && stamp.index == kSyncTries;
-  };
-  if (std::any_of(stamps.begin(), stamps.end(), is_last)) places_.clear();
-  return stamps;
 }
 
 }  // namespace trapline::record

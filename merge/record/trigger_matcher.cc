@@ -9,12 +9,12 @@
 namespace trapline::record {
 namespace {
 
-// Events that begin or end an exit, give the vCPU's number on arm64 or, because of losses, show
-// where threads run; and the sync records (print). Events that only add details are left out.
+// Events that begin or end an exit, give the vCPU's number on arm64, or, because of losses, show
+// where threads run. Events that only add details are left out.
 constexpr const KernelEvent* kWanted[] = {&events::kvm_exit,           &events::kvm_entry,
                                           &events::kvm_userspace_exit, &events::sys_enter_ioctl,
                                           &events::kvm_get_timer_map,  &events::kvm_fpu,
-                                          &events::sched_switch,       &events::print};
+                                          &events::sched_switch};
 // For stalls: events that end a halt, or that show that a page fault is the same one again.
 constexpr const KernelEvent* kWantedOfStalls[] = {&events::sched_waking, &events::sched_wakeup,
                                                   &events::kvm_vcpu_wakeup,
@@ -154,13 +154,6 @@ void TriggerMatcher::on(const kernel_events::RecordedEvent& recorded, std::uint3
   event.at = Timestamp(recorded.time);
   event.cpu = cpu;
   if (!formats_.decode(recorded, event)) return;
-  if (const auto* marker = std::get_if<Marker>(&event.payload)) {
-    if (!marker->text.starts_with(kSyncPrefix)) return;
-    if (const auto sync = parse_sync(marker->text)) {
-      stamps_.push_back({sync->series, sync->index, recorded.time});
-    }
-    return;
-  }
   const auto* exit = std::get_if<KvmExit>(&event.payload);
   if (exit != nullptr && !tracking_->kvm_exit) start_tracking(true);
   if (exit != nullptr && !isa_) isa_ = exit->isa;

@@ -12,7 +12,6 @@
 
 #include "backend_ftrace/base/result.h"
 #include "merge/analyze/pipeline.h"
-#include "merge/record/sync_log.h"
 #include "merge/record/trigger.h"
 #include "merge/source/kernel_events/formats.h"
 
@@ -76,9 +75,8 @@ class TriggerMatcher {
   // Returns why no exit can be a hit on this machine, as soon as that is known; else empty.
   // `at_end`: no more events come.
   [[nodiscard]] std::string cannot_hit(bool at_end) const;
-  // Return what was found since the last call.
+  // Returns the hits since the last call.
   [[nodiscard]] std::vector<Hit> take_hits() { return std::exchange(hits_, {}); }
-  [[nodiscard]] std::vector<SyncStamp> take_stamps() { return std::exchange(stamps_, {}); }
 
  private:
   struct Tracking;
@@ -103,7 +101,6 @@ class TriggerMatcher {
   std::vector<std::uint8_t> wanted_ = std::vector<std::uint8_t>(1u << 16);  // by type
   std::unique_ptr<Tracking> tracking_;
   std::vector<Hit> hits_;
-  std::vector<SyncStamp> stamps_;
   OpenExits certain_, forgotten_;
   std::map<ThreadId, Doubtful> doubtful_;
   std::uint64_t now_ = 0;              // of the last look_after_open()

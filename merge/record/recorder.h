@@ -1,5 +1,5 @@
-// The options of a recording, and record(), which makes the recording; recording_run.h has the
-// steps.
+// The options of a recording, and record(), which makes the recording (recording_run.cc has the
+// steps).
 //
 // Guarantees: memory does not grow with the recording. The instance is removed on every path; after
 // SIGKILL, by the watchdog (instance.h). Nothing outside the instance and the session folder

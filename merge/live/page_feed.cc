@@ -47,14 +47,6 @@ namespace {
 
 class InstanceFeed final : public PageFeed {
  public:
-  InstanceFeed() = default;
-  InstanceFeed(const InstanceFeed&) = delete;
-  InstanceFeed& operator=(const InstanceFeed&) = delete;
-  ~InstanceFeed() override {
-    reader_.reset();
-    if (instance_) (void)instance_->remove();
-  }
-
   Result<void> create(const record::RecordOptions& options) {
     auto ready = record::make_instance(options);
     if (!ready) return tl::unexpected(std::move(ready).error());

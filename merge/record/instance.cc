@@ -20,6 +20,22 @@
 namespace trapline::record {
 namespace {
 
+// The watchdog is a process that removes an instance if the process that made the instance is
+// killed.
+//
+// The watchdog exists before the instance. An instance records from its first moment, and the
+// kernel takes a while to make it: a kill in between must not leave it behind.
+//
+//   maker ──── reads a pipe that nobody writes into ────── watchdog, asleep at the other end
+//     │ killed, crashed: the kernel closes its end ──────────> tracing off, instance removed, end
+//     │ ends, but a command still holds the marker: as killed ─> tries for an hour
+//     │ ends well: removes the instance ─────────────────────> killed
+//
+// Guarantees: the watchdog is in a session of its own and ignores every signal that can be ignored,
+// so that what ends the maker does not end the watchdog. It holds no file but the pipe, its working
+// directory is /, and it costs nothing while the maker lives. If both are killed (SIGKILL to a
+// whole cgroup), remove_leftovers() removes the instance later.
+
 // An instance cannot be removed while a file of it is open. The kernel closes a killed recorder's
 // files one after another, and a command that outlives the recorder still holds the marker. So the
 // watchdog tries every 10 ms at first, then every second for an hour.
@@ -60,25 +76,20 @@ int watch(const std::string& tracefs, const std::string& name, int pipe) {
   return 0;
 }
 
-}  // namespace
-
+// Starts the watchdog for an instance that this process is about to make. Call it while the process
+// has one thread. The watchdog ends with the returned object.
 Result<Child> start_watchdog(const std::string& tracefs, const std::string& name) {
   return Child::start([&](UniqueFd& pipe) { return watch(tracefs, name, pipe.get()); });
 }
-
-namespace {
 
 constexpr std::string_view kPrefix = "trapline-";
 
 // Returns field 22 of /proc/PID/stat, which is after the command's closing parenthesis (a name may
 // contain blanks).
 std::optional<std::uint64_t> start_time(std::uint64_t pid) {
-  auto text = read_text(fmt::format("/proc/{}/stat", pid));
-  if (!text) return std::nullopt;
-  std::size_t at = text->rfind(')');
-  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text->find(' ', at + 1);
-  if (at == std::string::npos) return std::nullopt;
-  return parse_number(std::string_view(*text).substr(at + 1, text->find(' ', at + 1) - at - 1));
+  const std::string text = read_text(fmt::format("/proc/{}/stat", pid)).value_or("");
+  const auto fields = split(std::string_view(text).substr(text.rfind(')') + 1), ' ');
+  return fields.size() > 20 ? parse_number(fields[20]) : std::nullopt;
 }
 
 std::uint64_t pid_namespace() {
@@ -93,7 +104,21 @@ std::string make_name() {
 
 // Checks the errno of rmdir. tracefs unlocks the folder before it looks the instance up, so if two
 // processes remove the same one, the slower gets ENODEV (instance_rmdir, kernel/trace/trace.c).
-bool is_gone(int cause) { return cause == ENOENT || cause == ENODEV; }
+bool is_gone(int cause) { return cause == 0 || cause == ENOENT || cause == ENODEV; }
+
+// Removes the instance; waits up to `wait_ms` for processes that still have a file of it open. One
+// that stays stops recording. Returns 0 or the errno of rmdir.
+int try_remove(const FtraceControl& instance, unsigned wait_ms) {
+  int cause = instance.remove();
+  for (unsigned waited = 0; cause == EBUSY && waited < wait_ms; waited += 10) {
+    ::usleep(10'000);
+    cause = instance.remove();
+  }
+  if (is_gone(cause)) return cause;
+  (void)instance.switch_off();
+  (void)instance.set_buffer_kb(FtraceControl::kLeastBufferKb);
+  return cause;
+}
 
 tl::unexpected<Error> cannot_make(const std::string& root, const std::string& name, int cause) {
   const std::string folder = root + "/instances/" + name;
@@ -139,19 +164,15 @@ Result<std::string> find_tracefs() {
 Maker maker_of(std::string_view instance) {
   if (!instance.starts_with(kPrefix)) return Maker::kUnknown;
   instance.remove_prefix(kPrefix.size());
-  const auto first = instance.find('-');
-  const auto second = instance.find('-', first == std::string_view::npos ? first : first + 1);
-  if (second == std::string_view::npos) return Maker::kUnknown;
-  const auto pid = parse_number(instance.substr(0, first));
-  const auto started = parse_number(instance.substr(first + 1, second - first - 1));
-  const auto space = parse_number(instance.substr(second + 1));
+  std::uint64_t pid = 0, started = 0, space = 0;
   // A recorder in another pid namespace cannot be looked up here.
-  if (!pid || !started || !space || *started == 0 || *space != pid_namespace()) {
+  if (!take_number_to(instance, pid, '-') || !take_number_to(instance, started, '-') ||
+      !take_number(instance, space) || !instance.empty() || started == 0 ||
+      space != pid_namespace())
     return Maker::kUnknown;
-  }
   struct stat status {};
   if (::stat("/proc/self/stat", &status) != 0) return Maker::kUnknown;
-  return start_time(*pid) == started ? Maker::kAlive : Maker::kDead;
+  return start_time(pid) == started ? Maker::kAlive : Maker::kDead;
 }
 
 std::vector<std::string> remove_leftovers(const std::string& tracefs) {
@@ -160,16 +181,13 @@ std::vector<std::string> remove_leftovers(const std::string& tracefs) {
     if (maker_of(name) != Maker::kDead) continue;
     const auto leftover = FtraceControl::open(tracefs, name);
     if (!leftover) continue;  // another recorder that is starting has removed it
-    const int cause = leftover->remove();
+    const int cause = try_remove(*leftover, 0);
     if (cause == 0) {
       lines.push_back("removed the instance of a dead recorder: " + name);
-      continue;
+    } else if (!is_gone(cause)) {
+      lines.push_back(
+          fmt::format("the instance of a dead recorder stays: {}: {}", name, why_it_stays(cause)));
     }
-    if (is_gone(cause)) continue;
-    lines.push_back(
-        fmt::format("the instance of a dead recorder stays: {}: {}", name, why_it_stays(cause)));
-    (void)leftover->switch_off();
-    (void)leftover->set_buffer_kb(FtraceControl::kLeastBufferKb);
   }
   return lines;
 }
@@ -183,8 +201,6 @@ Instance::Instance(Instance&& other) noexcept
       control_(std::move(other.control_)),
       watchdog_(std::move(other.watchdog_)),
       own_(other.own_) {}
-
-Instance::~Instance() { (void)remove(0); }
 
 Result<Instance> Instance::create(const std::string& wanted) {
   auto root = find_tracefs();
@@ -226,23 +242,14 @@ Result<Instance> Instance::attach(const std::string& name, std::string_view opti
   return instance;
 }
 
-Result<void> Instance::remove(unsigned wait_ms) {
+Result<void> Instance::remove() {
   if (name_.empty() || !own_) return {};
-  int cause = 0;
-  for (unsigned waited = 0;; waited += 10) {
-    cause = control_.remove();
-    if (cause != EBUSY || waited >= wait_ms) break;
-    ::usleep(10'000);
-  }
-  const bool gone = cause == 0 || is_gone(cause);
-  if (!gone) {
-    (void)control_.switch_off();
-    (void)control_.set_buffer_kb(FtraceControl::kLeastBufferKb);
-    if (watchdog_) watchdog_->let_go();  // the watchdog keeps trying to remove it
-  }
+  const int cause = try_remove(control_, 1000);
+  // The watchdog keeps trying to remove an instance that stays.
+  if (!is_gone(cause) && watchdog_) watchdog_->let_go();
   name_.clear();
   watchdog_.reset();
-  if (gone) return {};
+  if (is_gone(cause)) return {};
   return fail("{}: cannot be removed: {}; the next trapline record does, or: rmdir {}", path(""),
               why_it_stays(cause), path(""));
 }

@@ -12,28 +12,8 @@
 
 namespace trapline::record {
 
-// The watchdog is a process that removes an instance if the process that made the instance is
-// killed.
-//
-// The watchdog exists before the instance. An instance records from its first moment, and the
-// kernel takes a while to make it: a kill in between must not leave it behind.
-//
-//   maker ──── reads a pipe that nobody writes into ────── watchdog, asleep at the other end
-//     │ killed, crashed: the kernel closes its end ──────────> tracing off, instance removed, end
-//     │ ends, but a command still holds the marker: as killed ─> tries for an hour
-//     │ ends well: removes the instance ─────────────────────> killed
-//
-// Guarantees: the watchdog is in a session of its own and ignores every signal that can be ignored,
-// so that what ends the maker does not end the watchdog. It holds no file but the pipe, its working
-// directory is /, and it costs nothing while the maker lives. If both are killed (SIGKILL to a
-// whole cgroup), remove_leftovers() removes the instance later.
-
-// Starts the watchdog for an instance that this process is about to make. Call it while the process
-// has one thread. The watchdog ends with the returned object.
-[[nodiscard]] Result<Child> start_watchdog(const std::string& tracefs, const std::string& name);
-
-// Guarantees: the instance is new and nobody else's, it is removed with this object or if a signal
-// kills this process (start_watchdog()), and nothing outside its folder is written. Its name is
+// Guarantees: the instance is new and nobody else's, it is removed with this object or, if a signal
+// kills this process, by a watchdog, and nothing outside its folder is written. Its name is
 //     trapline-<pid>-<start time of the process>-<pid namespace>
 // so that a later start can prove that the recorder that made it is dead: no process with that pid
 // lives in this pid namespace, or the one that does started at another time. Instances do not
@@ -53,10 +33,10 @@ class Instance {
   Instance(Instance&& other) noexcept;
   Instance& operator=(Instance&&) = delete;
   Instance(const Instance&) = delete;
-  ~Instance();
+  ~Instance() { (void)remove(); }
 
-  // Removes the instance; waits up to `wait_ms` for processes that still have a file of it open.
-  [[nodiscard]] Result<void> remove(unsigned wait_ms = 1000);
+  // Removes the instance; waits up to a second for processes that still have a file of it open.
+  [[nodiscard]] Result<void> remove();
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& tracefs() const { return root_; }

@@ -72,8 +72,8 @@ class RecordingRun {
     if (ready && !flight_) ready = open_session();
     if (ready) ready = open_reader();
     if (ready) ready = options_.from_instance ? take_held() : start();
-    if (!ready) {
-      abandon();
+    if (!ready) {  // leaves no folder that looks like a session
+      if (writer_) writer_->discard();
       return tl::unexpected(std::move(ready).error());
     }
     if (writer_) {
@@ -333,20 +333,6 @@ class RecordingRun {
       say("--functions: uftrace.data holds all of the run, not only what is around the hits");
     }
     return command_ ? command_->start() : Result<void>{};
-  }
-
-  // Cleans up if nothing was recorded: leaves no folder that looks like a session.
-  void abandon() {
-    if (writer_) writer_->discard();
-    disk_.reset();
-    reader_.reset();
-    others_.reset();
-    marker_.reset();
-    qemu_events_.reset();
-    command_.reset();
-    flight_.reset();
-    if (!instance_) return;
-    if (auto removed = instance_->remove(); !removed) say(removed.error().message);
   }
 
   void warn(const std::string& sentence) {

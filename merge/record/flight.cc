@@ -38,12 +38,12 @@ void Flight::look_for_hit(const SnapshotFacts& found) {
   const bool ended = found.hits != std::exchange(hits_, found.hits);
   const bool lasts = found.certain != std::exchange(certain_, found.certain);
   if ((!ended && !lasts) || due_ != 0) return;
-  const Hit& hit = ended ? found.latest : found.latest_certain;
-  const std::int32_t thread = tid_of(hit.thread);
-  const double ms = static_cast<double>(hit.end - hit.start) / 1e6;
+  const SessionHit& hit = ended ? found.latest : found.latest_certain;
+  const double ms = static_cast<double>(hit.ns) / 1e6;
   const std::string& text = options_->snapshot->trigger.text;
-  due_why_ = ended ? fmt::format("{}: {} of thread {} took {:.3f} ms", text, hit.reason, thread, ms)
-                   : fmt::format("{}: thread {} for {:.3f} ms, and it lasts", text, thread, ms);
+  due_why_ = ended
+                 ? fmt::format("{}: {} of thread {} took {:.3f} ms", text, hit.reason, hit.tid, ms)
+                 : fmt::format("{}: thread {} for {:.3f} ms, and it lasts", text, hit.tid, ms);
   due_ = std::max<std::uint64_t>(read_clock(ClockId::kMono) + options_->snapshot->around_ns, 1);
 }
 

@@ -16,13 +16,6 @@ constexpr std::uint64_t kForEver = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kLongestKept = 60'000'000'000;    // ns, of an exit that does not end
 constexpr unsigned kMostPerRound = 64, kLeastOfACpu = 4;  // pages
 
-SessionHit in_session(const Hit& hit) {
-  SessionHit facts{hit.start, hit.end - hit.start, hit.reason, tid_of(hit.thread), {},
-                   hit.open,  hit.near_loss};
-  if (hit.vcpu != kNoVcpu) facts.vcpu = hit.vcpu;
-  return facts;
-}
-
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 
 }  // namespace
@@ -75,21 +68,19 @@ void Snapshot::watch_to(std::uint64_t time) {
 // Adds a window around each new hit. No window begins before decided_: all pages up to that time
 // have been written or left out.
 void Snapshot::take_hits() {
-  for (const Hit& hit : watch_.take_hits()) {
+  for (const SessionHit& hit : watch_.take_hits()) {
     ++facts_.hits;
     facts_.latest = hit;
     facts_.near_loss += hit.near_loss ? 1 : 0;
-    if (!facts_.longest || hit.end - hit.start > facts_.longest->ns)
-      facts_.longest = in_session(hit);
-    if (facts_.first_hits.size() < SnapshotFacts::kMost)
-      facts_.first_hits.push_back(in_session(hit));
-    const std::uint64_t from = minus(hit.start, options_.keep_ns);
+    if (!facts_.longest || hit.ns > facts_.longest->ns) facts_.longest = hit;
+    if (facts_.first_hits.size() < SnapshotFacts::kMost) facts_.first_hits.push_back(hit);
+    const std::uint64_t from = minus(hit.at_ns, options_.keep_ns);
     const bool kept =
         std::any_of(windows_.all().begin(), windows_.all().end(), [&](const Window& w) {
           return w.from_ns <= from && decided_ <= saturated_sum(w.to_ns, 1);
         });
     if (std::max(from, ring_.first()) < decided_ && !kept) ++facts_.shortened;
-    const std::uint64_t to = saturated_sum(hit.end, options_.keep_ns);
+    const std::uint64_t to = saturated_sum(hit.at_ns + hit.ns, options_.keep_ns);
     if (to < decided_) continue;  // its pages are gone: the ring was too small
     windows_.add({std::max(from, decided_), to});
   }
@@ -100,7 +91,7 @@ void Snapshot::keep_certain(std::uint64_t complete) {
   for (const auto& [thread, start] : watch_.certain()) {
     if (std::exchange(told_[thread], start) != start) {
       ++facts_.certain;
-      facts_.latest_certain = {start, complete, thread, kNoVcpu, {}, true};
+      facts_.latest_certain = {start, complete - start, {}, tid_of(thread), {}, true};
     }
     const std::uint64_t from = minus(start, options_.keep_ns);
     const std::uint64_t to =

@@ -67,9 +67,9 @@ class Windows {
 struct SnapshotFacts : SessionSnapshot {
   static constexpr std::size_t kMost = 1000;  // of each list
 
-  Hit latest;
+  SessionHit latest;
   std::uint64_t certain = 0;  // exits that were hits before they ended
-  Hit latest_certain;
+  SessionHit latest_certain;
 };
 
 class Snapshot final : public PageSink {

@@ -133,18 +133,23 @@ bool TriggerMatcher::may_hit(const ExitReason& reason) const {
   return trigger_.reason.empty() ? !is_halt(reason) : reason_of(reason) == trigger_.reason;
 }
 
+void TriggerMatcher::add_hit(std::uint64_t start, std::uint64_t end, ThreadId thread,
+                             std::int32_t vcpu, std::string reason, bool open, bool near_loss) {
+  hits_.push_back({start, end - start, std::move(reason), tid_of(thread), {}, open, near_loss});
+  if (vcpu != kNoVcpu) hits_.back().vcpu = vcpu;
+}
+
 void TriggerMatcher::check_ended() {
   for (const ExitSpan& exit : tracking_->ended) {
     const bool hits = trigger_.reason.empty() ? !exit.halt : may_hit(exit.reason);
     if (exit.total() <= trigger_.longer_than_ns || !hits) continue;
-    hits_.push_back(
-        {exit.start.ns(), exit.end.ns(), exit.thread, exit.vcpu, reason_of(exit.reason), false});
+    add_hit(exit.start.ns(), exit.end.ns(), exit.thread, exit.vcpu, reason_of(exit.reason));
   }
   tracking_->ended.clear();
   for (const Stall& stall : tracking_->stalls) {
     if (is_in(forgotten_, stall.thread, stall.begin.ns())) continue;
     const std::int32_t vcpu = stall.longest ? stall.longest->vcpu : kNoVcpu;
-    hits_.push_back({stall.begin.ns(), stall.end.ns(), stall.thread, vcpu, "stall", stall.open});
+    add_hit(stall.begin.ns(), stall.end.ns(), stall.thread, vcpu, "stall", stall.open);
   }
   tracking_->stalls.clear();
 }
@@ -193,7 +198,7 @@ void TriggerMatcher::look_near_loss(const Event& event, const ExitSpan* span) {
   if (ended && ended->end && ended->begin.ns() == open.start) return;
   const std::uint64_t end = event.at.ns();
   if (end <= open.start || end - open.start <= trigger_.longer_than_ns) return;
-  hits_.push_back({open.start, end, thread, open.vcpu, reason_of(open.reason), false, true});
+  add_hit(open.start, end, thread, open.vcpu, reason_of(open.reason), false, true);
 }
 
 void TriggerMatcher::on_lost(std::uint32_t cpu, std::uint64_t from, std::uint64_t to) {
@@ -223,7 +228,7 @@ void TriggerMatcher::look_after_stalls(std::uint64_t now, const Alive& alive) {
     if (stall.lasts) {
       (alive(stall.thread) == false ? forgotten_ : certain)[stall.thread] = start;
     } else {
-      hits_.push_back({start, stall.end.ns(), stall.thread, stall.vcpu, "stall"});
+      add_hit(start, stall.end.ns(), stall.thread, stall.vcpu, "stall");
       forgotten_[stall.thread] = start;
     }
   }
@@ -242,7 +247,7 @@ void TriggerMatcher::look_after_open(std::uint64_t now, const Alive& alive) {
     if (alive(thread) == false) {
       forgotten_[thread] = start;
       if (!was_certain) continue;
-      hits_.push_back({start, now, thread, vcpu, reason_of(reason), true});
+      add_hit(start, now, thread, vcpu, reason_of(reason), true);
     } else if (was_certain || now - start > std::max(trigger_.longer_than_ns, kLongOpen)) {
       certain[thread] = start;
     }
@@ -263,7 +268,7 @@ void TriggerMatcher::finish(std::uint64_t now, const Alive& alive) {
     if (is_in(forgotten_, thread, start) ||
         (!is_in(certain_, thread, start) && alive(thread) != true))
       continue;
-    hits_.push_back({start, now, thread, vcpu, reason_of(reason), true});
+    add_hit(start, now, thread, vcpu, reason_of(reason), true);
   }
   tracking_->pipeline.finish();
   check_ended();

@@ -13,18 +13,10 @@
 #include "backend_ftrace/base/result.h"
 #include "merge/analyze/pipeline.h"
 #include "merge/record/trigger.h"
+#include "merge/session/session_json.h"
 #include "merge/source/kernel_events/formats.h"
 
 namespace trapline::record {
-
-struct Hit {
-  std::uint64_t start = 0, end = 0;  // on the recording's clock
-  ThreadId thread{};
-  std::int32_t vcpu = kNoVcpu;
-  std::string reason;
-  bool open = false;       // the exit had not ended when the recording ended or its thread died
-  bool near_loss = false;  // the kernel lost events meanwhile: the hit may be several exits
-};
 
 // When each thread's open exit began, in ns of the recording's clock.
 using OpenExits = std::map<ThreadId, std::uint64_t>;
@@ -75,8 +67,10 @@ class TriggerMatcher {
   // Returns why no exit can be a hit on this machine, as soon as that is known; else empty.
   // `at_end`: no more events come.
   [[nodiscard]] std::string cannot_hit(bool at_end) const;
-  // Returns the hits since the last call.
-  [[nodiscard]] std::vector<Hit> take_hits() { return std::exchange(hits_, {}); }
+  // Returns the hits since the last call. A hit is `open` if its exit had not ended when the
+  // recording ended or its thread died; near_loss: the kernel lost events meanwhile, so that the
+  // hit may be several exits.
+  [[nodiscard]] std::vector<SessionHit> take_hits() { return std::exchange(hits_, {}); }
 
  private:
   struct Tracking;
@@ -91,6 +85,8 @@ class TriggerMatcher {
   [[nodiscard]] std::string reason_of(const ExitReason& reason) const;
   [[nodiscard]] bool may_hit(const ExitReason& reason) const;
   [[nodiscard]] static bool is_in(const OpenExits& exits, ThreadId thread, std::uint64_t start);
+  void add_hit(std::uint64_t start, std::uint64_t end, ThreadId thread, std::int32_t vcpu,
+               std::string reason, bool open = false, bool near_loss = false);
   void check_ended();
   void look_after_stalls(std::uint64_t now, const Alive& alive);
   void look_near_loss(const Event& event, const ExitSpan* span);
@@ -100,7 +96,7 @@ class TriggerMatcher {
   kernel_events::Formats formats_;
   std::vector<std::uint8_t> wanted_ = std::vector<std::uint8_t>(1u << 16);  // by type
   std::unique_ptr<Tracking> tracking_;
-  std::vector<Hit> hits_;
+  std::vector<SessionHit> hits_;
   OpenExits certain_, forgotten_;
   std::map<ThreadId, Doubtful> doubtful_;
   std::uint64_t now_ = 0;              // of the last look_after_open()

@@ -106,20 +106,11 @@ Result<bool> LiveSource::fetch() {
   // A CPU with as many unread pages as are fetched ahead must be read, although the other CPUs may
   // still get earlier events.
   if (!*drained && !ring_.has_next(complete_, wants())) complete_ = std::max(complete_, full_to);
-  make_room();
+  ring_.shrink(ring_bytes_, record::PageRing::Which::kWalked);
   return !*drained;
 }
 
 Timestamp LiveSource::complete() const { return ended_ ? Timestamp(kNoEnd) : Timestamp(complete_); }
-
-// Removes pages that were walked, the oldest first, but not the page that is being walked.
-void LiveSource::make_room() {
-  while (ring_.held_bytes() > ring_bytes_) {
-    const auto oldest = ring_.oldest(record::PageRing::Which::kWalked);
-    if (!oldest) return;
-    kept_from_ = std::max(kept_from_, ring_.take_front(*oldest).facts.last + 1);
-  }
-}
 
 Read LiveSource::take(Event& event) {
   if (!ring_.next(complete_, wants())) return ended_ ? Read::kEnd : Read::kPending;
@@ -156,7 +147,7 @@ SessionJson session_of(PageFeed& feed, const std::string& version, std::uint64_t
 
 Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp from, Timestamp to,
                            const std::string& path, const std::string& version) {
-  from = std::max(from, source.kept_from());
+  from = std::max(from, Timestamp(source.ring().kept_from()));
   if (source.ring().newest() == 0) return fail("{}: no events are in memory yet", path);
   auto head = feed.head();
   if (!head) return tl::unexpected(std::move(head).error());

@@ -38,10 +38,8 @@ class LiveSource final : public kernel_events::KernelEventSource, private record
   [[nodiscard]] Capabilities capabilities() const override;
   [[nodiscard]] std::string name_of(ThreadId thread) const override;
 
-  // Return the pages that are still in memory, and the time from which they have the events of all
-  // CPUs.
+  // Returns the pages that are still in memory.
   [[nodiscard]] const record::PageRing& ring() const { return ring_; }
-  [[nodiscard]] Timestamp kept_from() const { return Timestamp(kept_from_); }
 
  private:
   LiveSource(kernel_events::Formats formats, SourceInfo info, Capabilities capabilities,
@@ -51,7 +49,6 @@ class LiveSource final : public kernel_events::KernelEventSource, private record
   [[nodiscard]] std::size_t room(unsigned cpu) const override;
   [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override;
   void drained(unsigned cpu) override;
-  void make_room();
   // Returns a predicate: true for an event at which the walk stops; other events are counted.
   [[nodiscard]] auto wants() {
     return [this](const kernel_events::RecordedEvent& event) {
@@ -68,7 +65,7 @@ class LiveSource final : public kernel_events::KernelEventSource, private record
   record::PageRing ring_;
   std::vector<bool> drained_;  // in this round, by CPU
   std::vector<std::byte> buffer_;
-  std::uint64_t complete_ = 0, drained_to_ = 0, kept_from_ = 0;
+  std::uint64_t complete_ = 0, drained_to_ = 0;
   bool ended_ = false;
 };
 

@@ -102,7 +102,7 @@ Result<std::string> Flight::write(const Instance& instance, const std::vector<Ev
   if (!writer) return tl::unexpected(std::move(writer).error());
   auto wrote = open_page_files(*writer, instance, *options_, events);
   if (wrote)
-    wrote = writer->seal_ring(ring_->pages(), cut.from, cut.to, session, cmdlines).map([](auto) {});
+    wrote = writer->seal_ring(*ring_, cut.from, cut.to, session, cmdlines).map([](auto) {});
   if (!wrote) writer->discard();
   if (wrote) wrote = writer->make_way();
   if (!wrote) return tl::unexpected(std::move(wrote).error());
@@ -119,8 +119,7 @@ void Flight::say_what_it_does() const {
   say(fmt::format(
       "holds the last {:g} s of events in at most {} MiB (--ring-size), beside the kernel's "
       "buffers, {:g} MiB for each of {} CPUs (--buffer-size)",
-      static_cast<double>(requested.span_ns) / 1e9, requested.ring_mb, mib_per_cpu,
-      ring_->pages().cpus()));
+      static_cast<double>(requested.span_ns) / 1e9, requested.ring_mb, mib_per_cpu, ring_->cpus()));
   say(fmt::format(
       "writes nothing until asked: trapline snapshot {}, kill -USR1 {}{}", options_->folder,
       ::getpid(),

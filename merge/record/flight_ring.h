@@ -23,50 +23,36 @@
 
 namespace trapline::record {
 
-class FlightRing final : public PageSink {
+class FlightRing final : public PageRing, public PageSink {
  public:
-  explicit FlightRing(const RingLimits& options) : options_(options), ring_(options.cpus) {}
+  explicit FlightRing(const RingLimits& limits) : PageRing(limits.cpus), limits_(limits) {}
 
   // Adds the page. Then drops the CPU's pages that are older than the span and, while the ring
   // holds too many bytes, the oldest page of all CPUs. Errors (kDamaged): the bytes are not a
   // ring-buffer page.
   [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override {
-    if (auto added = ring_.add(cpu, page); !added) return tl::unexpected(added.error());
-    const auto& pages = ring_.pages(cpu);
-    while (!pages.empty() && pages.front().facts.last < span_begin()) drop_front(cpu);
-    while (held_bytes() > options_.ring_bytes) {
-      const auto oldest = ring_.oldest(PageRing::Which::kAny);
-      if (!oldest) break;
-      drop_front(*oldest);
-    }
+    if (auto added = add(cpu, page); !added) return tl::unexpected(added.error());
+    while (!pages(cpu).empty() && pages(cpu).front().facts.last < span_begin())
+      (void)take_front(cpu);
+    shrink(limits_.ring_bytes, Which::kAny);
     return {};
   }
 
-  // begin() returns the time from which the ring has every event, newest() the latest stamp. Both
-  // are 0 while there are no events.
+  // Returns the time from which the ring has every event; 0 while there are no events.
   [[nodiscard]] std::uint64_t begin() const {
     if (newest() == 0) return 0;
-    const std::uint64_t kept = dropped_to_ == 0 ? ring_.first() : dropped_to_ + 1;
+    const std::uint64_t kept = kept_from() == 0 ? first() : kept_from();
     return std::min(newest(), std::max(kept, span_begin()));
   }
-  [[nodiscard]] std::uint64_t newest() const { return ring_.newest(); }
   // Returns whether a page inside the span had to be dropped because the ring was full.
-  [[nodiscard]] bool is_short() const { return dropped_to_ != 0 && dropped_to_ >= span_begin(); }
-  [[nodiscard]] std::size_t held_bytes() const { return ring_.held_bytes(); }
-
-  [[nodiscard]] const PageRing& pages() const { return ring_; }
+  [[nodiscard]] bool is_short() const { return kept_from() > span_begin(); }
 
  private:
   [[nodiscard]] std::uint64_t span_begin() const {
-    return newest() > options_.keep_ns ? newest() - options_.keep_ns : 0;
-  }
-  void drop_front(unsigned cpu) {
-    dropped_to_ = std::max(dropped_to_, ring_.take_front(cpu).facts.last);
+    return newest() > limits_.keep_ns ? newest() - limits_.keep_ns : 0;
   }
 
-  RingLimits options_;
-  PageRing ring_;
-  std::uint64_t dropped_to_ = 0;  // the latest stamp among all dropped pages
+  RingLimits limits_;
 };
 
 }  // namespace trapline::record

@@ -44,6 +44,7 @@ KeptPage PageRing::take_front(unsigned index) {
   cpu.pages.pop_front();
   if (cpu.next_page > 0 && --cpu.next_page == 0) cpu.walk = RingPage();
   held_ -= size_of(page);
+  kept_from_ = std::max(kept_from_, page.facts.last + 1);
   return page;
 }
 

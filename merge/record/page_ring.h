@@ -3,7 +3,7 @@
 //   page of a CPU ── add() ──> the CPU's queue ── take_front() ──> its owner writes or drops it
 //                                    └─ next(): the events and losses of all CPUs, each once
 //
-// The ring does not limit itself: its owner calls take_front() to remove pages.
+// The ring does not limit itself: its owner calls take_front() or shrink() to remove pages.
 #pragma once
 
 #include <algorithm>
@@ -59,6 +59,16 @@ class PageRing {
   // from which next() has already returned all items.
   enum class Which : std::uint8_t { kAny, kWalked };
   [[nodiscard]] std::optional<unsigned> oldest(Which which) const;
+  // Removes the oldest pages until the others take at most `bytes`.
+  void shrink(std::size_t bytes, Which which) {
+    while (held_ > bytes) {
+      const auto cpu = oldest(which);
+      if (!cpu) return;
+      (void)take_front(*cpu);
+    }
+  }
+  // Returns the time from which no page was removed; 0: none was.
+  [[nodiscard]] std::uint64_t kept_from() const { return kept_from_; }
 
   // Notes that no event of the CPU up to `time` will be added. add() notes the same for the last
   // stamp of the page. complete() returns a time up to which this holds for the CPU, or for every
@@ -157,7 +167,7 @@ class PageRing {
   unsigned current_ = kNone;
   bool has_new_ = false;
   std::size_t held_ = 0;
-  std::uint64_t first_ = ~std::uint64_t{0}, newest_ = 0;
+  std::uint64_t first_ = ~std::uint64_t{0}, newest_ = 0, kept_from_ = 0;
 };
 
 }  // namespace trapline::record

@@ -50,12 +50,11 @@ class FlightRingTest : public ::testing::Test {
     std::size_t all = 0;
     for (unsigned cpu = 0; cpu < pages_.cpus(); ++cpu) {
       std::vector<Recorded> given, recorded;
-      const auto part =
-          ring.pages().write(cpu, from, to, 4096, [&](std::span<const std::byte> page) {
-            EXPECT_EQ(page.size(), 4096u);
-            (void)append_events(page, given);
-            return Result<void>{};
-          });
+      const auto part = ring.write(cpu, from, to, 4096, [&](std::span<const std::byte> page) {
+        EXPECT_EQ(page.size(), 4096u);
+        (void)append_events(page, given);
+        return Result<void>{};
+      });
       ASSERT_TRUE(part);
       for (const Recorded& event : events_[cpu]) {
         if (event.time >= from && event.time <= to) recorded.push_back(event);
@@ -118,11 +117,11 @@ TEST_F(FlightRingTest, KeepsTheKernelsMarkWhereNothingBeforeItWasCut) {
     marked = append_events(out, events);
     return Result<void>{};
   };
-  const auto whole = ring.pages().write(0, 0, facts->last, 4096, sink);
+  const auto whole = ring.write(0, 0, facts->last, 4096, sink);
   EXPECT_TRUE(marked);
   EXPECT_EQ(whole->lost, has_room ? 7u : 0u);
   EXPECT_EQ(whole->lost_unknown, !has_room);
-  const auto cut = ring.pages().write(0, facts->first + 1, facts->last, 4096, sink);
+  const auto cut = ring.write(0, facts->first + 1, facts->last, 4096, sink);
   EXPECT_FALSE(marked);
   EXPECT_EQ(cut->lost, 0u);
 }
@@ -137,7 +136,7 @@ TEST_F(FlightRingTest, CountsALossThatOnlyAnEmptyPageTells) {
   mark_missed(empty, kPageHead, 9);
   ASSERT_TRUE(ring.page(0, empty));
   const auto lost_until = [&](std::uint64_t to) {
-    return ring.pages().write(0, 0, to, 4096, [](auto) { return Result<void>{}; })->lost;
+    return ring.write(0, 0, to, 4096, [](auto) { return Result<void>{}; })->lost;
   };
   EXPECT_EQ(lost_until(facts->last), 9u);
   EXPECT_EQ(lost_until(facts->last - 1), 0u);

@@ -14,27 +14,21 @@ namespace trapline::record {
 
 bool SyncLog::write_series(int marker_fd) {
   SyncSeries series;
+  SyncCollector pairs;
   char text[kMaxSyncText];
-  std::optional<SessionSync> best;
-  std::optional<SyncRecord> previous;
-  std::optional<ClockAdjustment> adjustment;
+  std::optional<SyncPoint> best;
+  SessionSync bracket;
   for (std::size_t size; (size = series.next(text)) != 0;) {
     if (::write(marker_fd, text, size) < 0) return false;
     series.written();
-    // A marker's text has the clock readings before it, and those after the previous marker.
-    auto record = parse_sync(std::string_view(text, size));
-    if (record && record->adjustment) adjustment = record->adjustment;
-    if (record && previous && previous->before && record->after) {
-      const SessionSync bracket{previous->series, previous->index, *previous->before,
-                                *record->after,   std::nullopt,    adjustment};
-      const auto width = [](const SessionSync& b) {
-        return b.after.at(ClockId::kMono) - b.before.at(ClockId::kMono);
-      };
-      if (!best || width(bracket) < width(*best)) best = bracket;
-    }
-    previous = record;
+    const auto record = parse_sync(std::string_view(text, size));
+    const auto point = record ? pairs.add(*record, 0) : std::nullopt;  // the stamp is not known yet
+    if (!point || (best && !narrower(*point, *best))) continue;
+    best = point;
+    bracket = {record->series, record->index - 1, point->before,
+               point->after,   std::nullopt,      point->adjustment};
   }
-  if (best) keep(*best);
+  if (best) keep(bracket);
   return true;
 }
 

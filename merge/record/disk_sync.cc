@@ -13,7 +13,7 @@ namespace trapline::record {
 
 DiskSync::DiskSync(Folder session, std::vector<Folder> folders)
     : session_(std::move(session)), folders_(std::move(folders)) {
-  thread_ = std::thread([this] { run(); });
+  thread_ = std::jthread([this](const std::stop_token& stopped) { run(stopped); });
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return thread_id_ != 0; });
 }
@@ -28,11 +28,7 @@ void DiskSync::ask(SyncJob job) {
 }
 
 void DiskSync::stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
+  thread_.request_stop();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -46,13 +42,11 @@ std::vector<std::uint64_t> DiskSync::durable() const {
   return durable_;
 }
 
-void DiskSync::run() {
+void DiskSync::run(const std::stop_token& stopped) {
   std::unique_lock lock(mutex_);
   thread_id_ = ::gettid();
   changed_.notify_all();
-  for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || waiting_; });
-    if (!waiting_) return;
+  while (changed_.wait(lock, stopped, [this] { return waiting_.has_value(); })) {
     const SyncJob job = std::move(*waiting_);
     waiting_.reset();
     lock.unlock();

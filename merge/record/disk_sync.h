@@ -35,7 +35,6 @@ class DiskSync {
   DiskSync(Folder session, std::vector<Folder> folders);
   DiskSync(const DiskSync&) = delete;
   DiskSync& operator=(const DiskSync&) = delete;
-  ~DiskSync() { stop(); }
 
   void ask(SyncJob job);
   // Finishes the jobs that were asked for, and ends the thread.
@@ -48,7 +47,7 @@ class DiskSync {
   [[nodiscard]] pid_t thread_id() const { return thread_id_; }
 
  private:
-  void run();
+  void run(const std::stop_token& stopped);
   void carry_out(const SyncJob& job);
   [[nodiscard]] Result<void> sync_data(const SyncJob& job);
 
@@ -56,13 +55,12 @@ class DiskSync {
   std::vector<Folder> folders_;
   std::size_t files_ = 0;  // number of files whose names are on the disk
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::optional<SyncJob> waiting_;
   std::optional<Error> error_;
   std::vector<std::uint64_t> durable_;
-  bool stopping_ = false;
   pid_t thread_id_ = 0;
-  std::thread thread_;  // last, because it uses all members above
+  std::jthread thread_;  // last, because it uses all members above
 };
 
 }  // namespace trapline::record

@@ -680,21 +680,6 @@ DiskFacts measure_disk(const std::string& folder) {
 
 namespace {
 
-std::string first_in_path(const std::string& prefix) {
-  const char* path = std::getenv("PATH");
-  for (const std::string_view folder : split(path == nullptr ? "" : path, ':')) {
-    std::error_code error;
-    std::string first;
-    for (const auto& entry : fs::directory_iterator(fs::path(folder), error)) {
-      const std::string name = entry.path().filename().string();
-      if (!name.starts_with(prefix) || ::access(entry.path().c_str(), X_OK) != 0) continue;
-      if (first.empty() || entry.path().string() < first) first = entry.path().string();
-    }
-    if (!first.empty()) return first;
-  }
-  return {};
-}
-
 // Returns the API version from the functions that the program exports, as plugin/qemu_api.cc does.
 int plugin_api_of(const std::string& program, const std::string& version) {
   const std::vector<bool> has = file_contains(
@@ -754,10 +739,12 @@ std::vector<Finding> check_qemu(const std::optional<QemuProgram>& qemu) {
 std::optional<QemuProgram> find_qemu(const Host& host, const std::string& wanted) {
   QemuProgram qemu;
   qemu.path = wanted;
-  const std::string native =
-      processor_of(host) == Processor::kArm64 ? "qemu-system-aarch64" : "qemu-system-x86_64";
-  for (const std::string& prefix : {native, std::string("qemu-kvm"), std::string("qemu-system-")})
-    if (qemu.path.empty()) qemu.path = first_in_path(prefix);
+  const bool arm = processor_of(host) == Processor::kArm64;
+  for (const char* name :
+       {arm ? "qemu-system-aarch64" : "qemu-system-x86_64", "qemu-kvm", "qemu-system-aarch64",
+        "qemu-system-arm", "qemu-system-i386", "qemu-system-ppc64", "qemu-system-riscv64",
+        "qemu-system-s390x", "qemu-system-x86_64"})
+    if (qemu.path.empty()) qemu.path = find_program(name).value_or("");
   if (qemu.path.empty()) return std::nullopt;
   qemu.facts = ask_qemu(qemu.path, std::nullopt);
   qemu.has_plugins =

@@ -79,12 +79,12 @@ Result<void> Flight::check_spacing() {
       static_cast<double>(now - last_) / 1e9, static_cast<double>(spacing) / 1e9);
 }
 
-FlightCut Flight::cut(std::uint64_t complete) const {
+Window Flight::cut(std::uint64_t complete) const {
   return {std::min(ring_->begin(), complete), complete};
 }
 
 Result<std::string> Flight::write(const Instance& instance, const std::vector<EventName>& events,
-                                  const FlightCut& cut, SessionJson& session,
+                                  const Window& cut, SessionJson& session,
                                   const std::string& cmdlines) {
   const std::uint64_t now = read_clock(ClockId::kMono);
   auto removed = store_.make_room(ring_->held_bytes() * 5 / 4 + kHeadBytes);
@@ -92,8 +92,8 @@ Result<std::string> Flight::write(const Instance& instance, const std::vector<Ev
   for (const std::string& name : *removed) say("removed the oldest snapshot: " + name);
   SessionFlight& flight = *session.flight;
   flight.span_ns = options_->flight->span_ns;
-  flight.from_ns = cut.from;
-  flight.to_ns = cut.to;
+  flight.from_ns = cut.from_ns;
+  flight.to_ns = cut.to_ns;
   flight.shortened = ring_->is_short();
   flight.refused = refused_;
   store_.follow_rename();
@@ -102,7 +102,7 @@ Result<std::string> Flight::write(const Instance& instance, const std::vector<Ev
   if (!writer) return tl::unexpected(std::move(writer).error());
   auto wrote = open_page_files(*writer, instance, *options_, events);
   if (wrote)
-    wrote = writer->seal_ring(*ring_, cut.from, cut.to, session, cmdlines).map([](auto) {});
+    wrote = writer->seal_ring(*ring_, cut.from_ns, cut.to_ns, session, cmdlines).map([](auto) {});
   if (!wrote) writer->discard();
   if (wrote) wrote = writer->make_way();
   if (!wrote) return tl::unexpected(std::move(wrote).error());

@@ -30,11 +30,6 @@
 
 namespace trapline::record {
 
-// The time range of a snapshot on the recording's clock; both ends are included.
-struct FlightCut {
-  std::uint64_t from = 0, to = 0;
-};
-
 class Flight {
  public:
   // Memory, for all CPUs together, of pages that are searched for hits: the search waits until the
@@ -62,13 +57,12 @@ class Flight {
   // Returns an Error if the last snapshot was taken less than --spacing ago.
   [[nodiscard]] Result<void> check_spacing();
   // Returns the time range that the ring holds, up to `complete`, the result of read_all().
-  [[nodiscard]] FlightCut cut(std::uint64_t complete) const;
+  [[nodiscard]] Window cut(std::uint64_t complete) const;
   // Writes the events inside `cut` as a session described by `session`, with the thread names in
   // `cmdlines`; adds the kernel's losses to `session`. Returns the path of the session's folder.
   [[nodiscard]] Result<std::string> write(const Instance& instance,
-                                          const std::vector<EventName>& events,
-                                          const FlightCut& cut, SessionJson& session,
-                                          const std::string& cmdlines);
+                                          const std::vector<EventName>& events, const Window& cut,
+                                          SessionJson& session, const std::string& cmdlines);
   // Tells the user what the recorder keeps, where, and how to request a snapshot.
   void say_what_it_does() const;
 

@@ -1,9 +1,9 @@
 #include "merge/record/flight_store.h"
 
+#include <fmt/chrono.h>
 #include <sys/file.h>
 
 #include <algorithm>
-#include <ctime>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/session/session_folder.h"
@@ -16,13 +16,9 @@ constexpr unsigned kMostDepth = 8;  // of folders in a session
 // Returns whether the name is a snapshot's: 20261121T224510Z, with -2, -3, … if there were several
 // in one second.
 bool is_snapshot_name(const std::string& name) {
-  constexpr std::string_view kShape = "00000000T000000Z";
-  if (name.size() < kShape.size()) return false;
-  for (std::size_t i = 0; i < kShape.size(); ++i) {
-    const bool digit = name[i] >= '0' && name[i] <= '9';
-    if (kShape[i] == '0' ? !digit : name[i] != kShape[i]) return false;
-  }
-  return name.size() == kShape.size() || name[kShape.size()] == '-';
+  std::string shape = name.substr(0, 17);
+  for (char& c : shape) c = c >= '0' && c <= '9' ? '0' : c;
+  return shape == "00000000T000000Z" || shape == "00000000T000000Z-";
 }
 
 // Returns the bytes on disk of a snapshot's files, including those in its folders.
@@ -70,11 +66,7 @@ std::vector<std::string> snapshots_in(const Folder& folder) {
   std::erase_if(names, [&folder](const std::string& name) {
     return !is_snapshot_name(name) || !folder.has_folder(name);
   });
-  // Sorts by time, and within a second by number, which has no leading zeros.
-  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
-    const int order = a.compare(0, 16, b, 0, 16);
-    return order != 0 ? order < 0 : std::pair(a.size(), a) < std::pair(b.size(), b);
-  });
+  std::ranges::sort(names);  // by time
   return names;
 }
 
@@ -117,10 +109,7 @@ Result<std::vector<std::string>> FlightStore::make_room(std::uint64_t bytes) con
 
 std::string FlightStore::name_for(std::uint64_t real_ns) const {
   const auto seconds = static_cast<std::time_t>(real_ns / 1'000'000'000);
-  std::tm utc{};
-  ::gmtime_r(&seconds, &utc);
-  char name[32];
-  (void)std::strftime(name, sizeof name, "%Y%m%dT%H%M%SZ", &utc);
+  const std::string name = fmt::format("{:%Y%m%dT%H%M%SZ}", fmt::gmtime(seconds));
   std::string free = name;
   for (unsigned number = 2; folder_.has(free); ++number) free = fmt::format("{}-{}", name, number);
   return free;

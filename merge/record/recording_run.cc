@@ -151,16 +151,14 @@ class RecordingRun {
   }
 
   [[nodiscard]] Result<void> open_session() {
-    auto writer = SessionWriter::make(make_session(options_.folder), session_);
-    if (!writer) return tl::unexpected(std::move(writer).error());
-    writer_.emplace(std::move(*writer));
+    auto made = assign(writer_, SessionWriter::make(make_session(options_.folder), session_));
+    if (!made) return made;
     if (const std::string text = writer_->earlier().make_room(); !text.empty()) say(text);
     const std::string marker = target_.user ? fmt::format("/proc/self/fd/{}", marker_.get())
                                             : instance_->path("trace_marker");
-    auto additions =
-        complete_command(options_, target_, marker, *instance_, writer_->folder().path());
-    if (!additions) return tl::unexpected(std::move(additions).error());
-    additions_ = std::move(*additions);
+    auto completed = assign(additions_, complete_command(options_, target_, marker, *instance_,
+                                                         writer_->folder().path()));
+    if (!completed) return completed;
     session_.command = additions_.words;
     session_.added = additions_.added;
     session_.user = options_.user;
@@ -619,16 +617,16 @@ class RecordingRun {
     (void)look_at_threads();
     const auto complete = flight_->read_all(*reader_, sinks_);
     if (!complete) return tl::unexpected(complete.error());
-    const FlightCut cut = flight_->cut(*complete);
+    const Window cut = flight_->cut(*complete);
     SessionJson session = session_;
     describe(session);
     session.sync.clear();  // the recording itself has the sync records
     session.end_real_ns = read_clock(ClockId::kReal);
-    session.start_real_ns = session.end_real_ns - (cut.to - cut.from);
+    session.start_real_ns = session.end_real_ns - (cut.to_ns - cut.from_ns);
     session.ended_by = "snapshot";
     session.flight = std::move(requested);
     std::erase_if(session.changes, [&cut](const SessionChange& one) {
-      return one.to_ns != 0 && one.to_ns < cut.from;
+      return one.to_ns != 0 && one.to_ns < cut.from_ns;
     });
     TracedThreads threads = names_.threads;
     if (older_) threads.add_missing(*older_);

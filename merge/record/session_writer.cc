@@ -10,6 +10,7 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "merge/session/finish.h"
+#include "merge/source/kernel_events/event_texts.h"
 #include "merge/source/trace_dat/tail.h"
 
 namespace trapline::record {
@@ -71,15 +72,11 @@ SessionEdge edge_now(const std::map<pid_t, Thread>& threads, QemuMonitor* monito
     const auto status = read_text(fmt::format("/proc/{}/status", pid));
     if (!status) continue;
     SessionMemory& of = edge.memory.emplace_back(SessionMemory{.pid = pid});
-    for (std::string_view rest = *status; !rest.empty();) {
-      const std::string_view line = take_line(rest);
-      for (const auto& [key, to] :
-           {std::pair("RssAnon:", &of.anonymous), std::pair("RssFile:", &of.file),
-            std::pair("RssShmem:", &of.shared), std::pair("VmSwap:", &of.swapped)}) {
-        if (!line.starts_with(key)) continue;
-        std::string_view number = trimmed(line.substr(line.find(':') + 1));
-        (void)take_number(number, *to);
-      }
+    for (const auto& [key, to] :
+         {std::pair("RssAnon:", &of.anonymous), std::pair("RssFile:", &of.file),
+          std::pair("RssShmem:", &of.shared), std::pair("VmSwap:", &of.swapped)}) {
+      std::string_view number = kernel_events::format_line(*status, key);
+      (void)take_number(number, *to);
     }
   }
   if (monitor != nullptr)

@@ -91,9 +91,8 @@ Result<Target> look_at_target(const RecordOptions& options) {
   }
   Target target;
   if (!options.user.empty()) {
-    auto user = find_user(options.user);
-    if (!user) return tl::unexpected(std::move(user).error());
-    target.user = std::move(*user);
+    auto found = assign(target.user, find_user(options.user));
+    if (!found) return tl::unexpected(std::move(found).error());
   }
   if (!options.command.empty()) {
     auto program = find_program(options.command.front());
@@ -110,9 +109,8 @@ Result<Target> look_at_target(const RecordOptions& options) {
     const auto qemu = std::ranges::find_if(words, is_qemu);
     if (qemu != words.end()) target.facts.trace_events = find_trace_events(*qemu);
   }
-  auto symbols = find_symbols(options, target.qemu);
-  if (!symbols) return tl::unexpected(std::move(symbols).error());
-  target.symbols = std::move(*symbols);
+  auto found = assign(target.symbols, find_symbols(options, target.qemu));
+  if (!found) return tl::unexpected(std::move(found).error());
   return target;
 }
 

@@ -5,8 +5,7 @@
 
 #include <sys/stat.h>
 
-#include <filesystem>
-
+#include "backend_ftrace/base/held_files.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "merge/analyze/vmm/vmms.h"
@@ -14,8 +13,6 @@
 
 namespace trapline::record {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::string name_of(pid_t pid, pid_t tid) {
   return std::string(
@@ -26,13 +23,8 @@ std::string name_of(pid_t pid, pid_t tid) {
 
 std::vector<pid_t> numbers_in(const std::string& folder) {
   std::vector<pid_t> numbers;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (auto number = parse_number(entry->path().filename().string())) {
-      numbers.push_back(static_cast<pid_t>(*number));
-    }
-  }
+  for (const std::string& name : names_in(folder))
+    if (const auto number = parse_number(name)) numbers.push_back(static_cast<pid_t>(*number));
   return numbers;
 }
 
@@ -66,15 +58,10 @@ bool TracedThreads::add_process(pid_t pid) {
 void TracedThreads::add_descendants(pid_t pid, std::set<pid_t>& found, unsigned depth) const {
   if (depth == 0 || !found.insert(pid).second) return;
   for (const pid_t tid : tasks_of(pid)) {
-    auto children = read_text(fmt::format("/proc/{}/task/{}/children", pid, tid));
-    if (!children) continue;
-    for (std::string_view rest = trimmed(*children); !rest.empty();) {
-      const auto blank = rest.find(' ');
-      if (auto child = parse_number(rest.substr(0, blank))) {
+    const auto children = read_text(fmt::format("/proc/{}/task/{}/children", pid, tid));
+    for (const std::string_view word : split(children.value_or(""), ' '))
+      if (const auto child = parse_number(word))
         add_descendants(static_cast<pid_t>(*child), found, depth - 1);
-      }
-      rest = blank == std::string_view::npos ? std::string_view{} : rest.substr(blank + 1);
-    }
   }
 }
 

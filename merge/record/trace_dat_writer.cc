@@ -95,17 +95,12 @@ Result<std::string> trace_dat_head(const std::string& tracefs, const std::vector
   head.push_back(std::endian::native == std::endian::little ? '\0' : '\1');
   head.push_back(static_cast<char>(sizeof(long)));
   append(head, static_cast<std::uint32_t>(page_size));
-  head += "header_page\0"sv;
-  if (auto done = put_sized(head, folder + "/header_page"); !done) {
-    return tl::unexpected(std::move(done).error());
+  Result<void> done;
+  for (const std::string& title : {"header_page"s, "header_event"s}) {
+    head += title + '\0';
+    if (done) done = put_sized(head, folder + "/" + title);
   }
-  head += "header_event\0"sv;
-  if (auto done = put_sized(head, folder + "/header_event"); !done) {
-    return tl::unexpected(std::move(done).error());
-  }
-  if (auto done = put_formats(head, folder + "/ftrace", ftrace_names(folder)); !done) {
-    return tl::unexpected(std::move(done).error());
-  }
+  if (done) done = put_formats(head, folder + "/ftrace", ftrace_names(folder));
   std::vector<std::pair<std::string, std::vector<std::string>>> systems;
   for (const EventName& event : events) {
     if (systems.empty() || systems.back().first != event.system)
@@ -117,10 +112,9 @@ Result<std::string> trace_dat_head(const std::string& tracefs, const std::vector
   for (const auto& [system, names] : systems) {
     head += system;
     head.push_back('\0');
-    if (auto done = put_formats(head, folder + "/" + system, names); !done) {
-      return tl::unexpected(std::move(done).error());
-    }
+    if (done) done = put_formats(head, folder + "/" + system, names);
   }
+  if (!done) return tl::unexpected(std::move(done).error());
   put_symbols(head, symbols == TextSymbols::kAll ||
                         kernel_events::prints_symbols(std::string_view(head).substr(formats)));
   put_text(head, read_text(tracefs + "/printk_formats").value_or(""));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <span>
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/tracetool/trace_events.h"
@@ -124,32 +123,6 @@ void add_events(QemuAdditions& result, const QemuFacts& facts, const QemuOptions
   }
 }
 
-// Completes the plugin that the command names, without changing what is set there.
-void complete_named(QemuAdditions& result, const NamedPlugin& named, const QemuOptions& requested) {
-  result.functions = named.output;
-  std::string more;
-  if (!named.has_output && requested.functions != Functions::kNone) {
-    result.functions = requested.functions;
-    if (requested.functions != Functions::kUftrace) {
-      more += ",output=" + std::string(name_of(requested.functions));
-    }
-  } else if (requested.functions != Functions::kNone && requested.functions != named.output) {
-    result.warnings.push_back(
-        fmt::format("the command's own plugin has output={}; --functions={} is left out",
-                    name_of(named.output), name_of(requested.functions)));
-  }
-  if (in_markers(result.functions) && !named.has_instance && !requested.instance.empty()) {
-    more += ",instance=" + escaped(requested.instance);
-  }
-  if (in_directory(result.functions) && !named.has_out && requested.functions != Functions::kNone) {
-    more += ",out=" + escaped(requested.plugin_out);
-    result.out_in_session = true;
-  }
-  if (more.empty()) return;
-  result.words[named.word] += more;  // the index is still right: words are added at the end
-  result.added.push_back("-plugin " + result.words[named.word]);
-}
-
 // Splits an option's value; in QEMU's values a comma is written twice.
 std::vector<std::string> parts_of(const std::string& value) {
   std::vector<std::string> parts(1);
@@ -167,26 +140,6 @@ std::vector<std::string> parts_of(const std::string& value) {
 }
 
 }  // namespace
-
-std::optional<NamedPlugin> named_plugin(const std::vector<std::string>& words) {
-  for (std::size_t i = 1; i + 1 < words.size(); ++i) {
-    if (!is_option(words[i], "-plugin")) continue;
-    const auto parts = split(words[i + 1], ',');
-    std::string_view file = parts.front();
-    if (file.starts_with("file=")) file.remove_prefix(5);
-    if (!file.ends_with("libtrapline_plugin.so")) continue;
-    NamedPlugin named{i + 1};
-    for (const std::string_view part : std::span(parts).subspan(1)) {
-      named.has_out |= part.starts_with("out=");
-      named.has_instance |= part.starts_with("instance=");
-      if (!part.starts_with("output=")) continue;
-      named.has_output = true;
-      named.output = parse_functions(part.substr(7)).value_or(Functions::kUftrace);
-    }
-    return named;
-  }
-  return std::nullopt;
-}
 
 std::optional<std::string> option_value(const std::vector<std::string>& words,
                                         std::string_view option) {
@@ -239,11 +192,13 @@ Result<QemuAdditions> complete_qemu(const std::vector<std::string>& words, const
   }
   name_threads(result);
   add_events(result, facts, requested);
-  if (const auto named = named_plugin(words)) {
-    complete_named(result, *named, requested);
-    return result;
-  }
   if (requested.functions == Functions::kNone) return result;
+  if (option_value(words, "-plugin").value_or("").find("libtrapline_plugin.so") !=
+      std::string::npos) {
+    return fail(ErrorKind::kUsage,
+                "--functions: the command names the plugin itself; leave out its -plugin, or "
+                "--functions");
+  }
   if (uses_kvm(words)) {
     return fail(ErrorKind::kUsage,
                 "--functions: QEMU has plugins only under emulation; give it -accel tcg, or leave "

@@ -52,23 +52,14 @@ struct QemuAdditions {
   std::vector<std::string> words;     // the whole command line
   std::vector<std::string> added;     // what was added or changed, as the user would type it
   std::vector<std::string> warnings;  // as sentences
-  // The outputs of our plugin, if the user or we added it. out_in_session: the plugin writes its
-  // directory into the session's folder.
+  // The outputs of our plugin, if it was added. out_in_session: the plugin writes its directory into
+  // the session's folder.
   Functions functions = Functions::kNone;
   bool out_in_session = false;
 };
 
-// The user's own `-plugin` option for our plugin, and what it sets.
-struct NamedPlugin {
-  std::size_t word = 0;  // index of the option's value
-  Functions output = Functions::kUftrace;
-  bool has_output = false, has_out = false, has_instance = false;
-};
-[[nodiscard]] std::optional<NamedPlugin> named_plugin(const std::vector<std::string>& words);
-
-// Completes the command line. If it names our plugin already, no second one is added, since QEMU
-// refuses that; instead the plugin gets the instance, --functions and the session if its options do
-// not set them. Errors: --functions without TCG; -daemonize (the recording would end at once).
+// Completes the command line. Errors: --functions without TCG, or beside a -plugin of the command's
+// own, since QEMU does not load a plugin twice; -daemonize (the recording would end at once).
 [[nodiscard]] Result<QemuAdditions> complete_qemu(const std::vector<std::string>& words,
                                                   const QemuFacts& facts,
                                                   const QemuOptions& requested);

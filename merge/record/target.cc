@@ -127,11 +127,8 @@ Result<QemuAdditions> complete_command(const RecordOptions& options, const Targe
   if (!target.user) requested.instance = instance.name();
   if (options.functions != Functions::kNone) {
     std::error_code error;
-    if (!named_plugin(options.command)) {
-      auto plugin = find_plugin();
-      if (!plugin) return tl::unexpected(std::move(plugin).error());
-      requested.plugin = std::move(*plugin);
-    }
+    auto found = assign(requested.plugin, find_plugin());
+    if (!found) return tl::unexpected(std::move(found).error());
     requested.plugin_out = (fs::absolute(folder, error) / "uftrace.data").lexically_normal();
     requested.symbols = target.symbols;
   }

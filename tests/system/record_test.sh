@@ -175,13 +175,12 @@ records_guest_functions_in_the_recording_too() {
   done
   [ -s "$work/calls" ] || fail "there are no calls"
   cmp "$work/calls" "$work/callsuftrace.data" || fail "the markers tell other calls"
-  # A command that names the plugin keeps its own, and is given the instance.
+  # A plugin that the command names itself is left alone; it finds the recording's marker.
   local plugin=$TRAPLINE_BINARY_DIR/plugin/libtrapline_plugin.so
-  plugin+=,symbols=$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf,include=compute
-  start_recorder --functions=ftrace -- "${qemu_command[@]}" -plugin "$plugin"
+  plugin+=,symbols=$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf,include=compute,output=ftrace
+  start_recorder -- "${qemu_command[@]}" -plugin "$plugin"
   end_recorder
   cat "$work/stderr"
-  expect_contains "$work/stderr" "$plugin,output=ftrace,instance="
   run "$trapline" timeline "$session"
   expect_contains "$work/stdout" "call compute()"
   [ ! -e "$session/uftrace.data" ] || fail "output=ftrace has written a directory"

@@ -64,38 +64,18 @@ TEST(QemuCommandTest, FunctionsGoWhereTheyAreAskedFor) {
   EXPECT_TRUE(both->out_in_session);
 }
 
-TEST(QemuCommandTest, APluginThatTheCommandNamesGetsTheInstanceAndNoSecondOne) {
+TEST(QemuCommandTest, APluginOfTheCommandsOwnIsLeftAlone) {
   const std::vector<std::string> command{"qemu-system-x86_64", "-plugin",
-                                         "file=/b/libtrapline_plugin.so,output=both,out=mine"};
-  for (const Functions where : {Functions::kNone, Functions::kBoth}) {
-    const auto done = complete_qemu(command, {}, functions(where));
-    ASSERT_TRUE(done);
-    EXPECT_EQ(done->words[2], command[2] + ",instance=trapline-1");
-    EXPECT_EQ(std::count(done->words.begin(), done->words.end(), "-plugin"), 1);
-    EXPECT_EQ(done->functions, Functions::kBoth);
-    EXPECT_FALSE(done->out_in_session) << "it writes where it was told to";
-    EXPECT_THAT(done->warnings, IsEmpty());
-  }
-  const auto other = complete_qemu(command, {}, functions(Functions::kUftrace));
-  EXPECT_THAT(other->warnings, ElementsAre(HasSubstr("has output=both")));
-}
-
-TEST(QemuCommandTest, APluginThatTheCommandNamesWithoutOptionsIsToldOfTheSession) {
-  const std::vector<std::string> command{"qemu-system-x86_64", "-plugin",
-                                         "/b/libtrapline_plugin.so,include=main"};
-  EXPECT_EQ(complete_qemu(command, {}, functions(Functions::kBoth))->words[2],
-            command[2] + ",output=both,instance=trapline-1,out=/run,,1/uftrace.data");
-  EXPECT_EQ(complete_qemu(command, {}, functions(Functions::kNone))->words[2], command[2]);
-  const std::vector<std::string> told{"qemu-system-x86_64", "-plugin",
-                                      "/b/libtrapline_plugin.so,output=ftrace,instance=own"};
-  EXPECT_EQ(complete_qemu(told, {}, functions(Functions::kNone))->words[2], told[2]);
-}
-
-TEST(QemuCommandTest, OnlyOurPluginIsOurs) {
-  EXPECT_FALSE(named_plugin({"qemu-system-x86_64", "-plugin", "libuftrace.so,output=both"}));
-  EXPECT_FALSE(named_plugin({"qemu-system-x86_64", "-plugin"}));
-  EXPECT_FALSE(named_plugin({"libtrapline_plugin.so"}));
-  EXPECT_TRUE(named_plugin({"qemu-system-x86_64", "--plugin", "libtrapline_plugin.so"}));
+                                         "file=/b/libtrapline_plugin.so,output=ftrace"};
+  const auto done = complete_qemu(command, {}, functions(Functions::kNone));
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->words[2], command[2]);
+  EXPECT_EQ(done->functions, Functions::kNone);
+  const auto twice = complete_qemu(command, {}, functions(Functions::kBoth));
+  ASSERT_FALSE(twice);
+  EXPECT_THAT(twice.error().message, HasSubstr("names the plugin itself"));
+  const std::vector<std::string> other{"qemu-system-x86_64", "-plugin", "libuftrace.so"};
+  EXPECT_EQ(complete_qemu(other, {}, functions(Functions::kBoth))->functions, Functions::kBoth);
 }
 
 TEST(VmNameTest, OfACgroupIsTheMachinesOrThePods) {

@@ -41,9 +41,7 @@ std::vector<Finding> examine(const DoctorArguments& options) {
   add(record::check_disk(record::measure_disk("."), record::bytes_per_exit(host)));
   add(record::check_qemu(record::find_qemu(host, options.qemu)));
   add(record::check_running_qemus());
-  add(record::check_limits(host));
   add(record::check_worker());
-  add(record::check_landlock());
   add(record::check_guest(host));
   return all;
 }

@@ -15,7 +15,6 @@
 #include <tuple>
 
 #include "backend_ftrace/base/folder.h"
-#include "backend_ftrace/base/landlock.h"
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/size.h"
 #include "backend_ftrace/base/text.h"
@@ -64,10 +63,6 @@ constexpr NeededFile kNeededFiles[] = {
     {"saved_cmdlines", O_RDONLY, "threads outside of virtual machines may have no name",
      Level::kLimited},
     {"printk_formats", O_RDONLY, "texts of kernel messages in the recording are addresses",
-     Level::kLimited},
-    {"set_ftrace_filter", O_RDONLY,
-     "the kernel's functions cannot be chosen for a recording beside this one (uftrace, "
-     "trace-cmd -p function); trapline record does not use it",
      Level::kLimited},
 };
 
@@ -177,7 +172,6 @@ std::vector<Finding> check_tracefs(const Host& host) {
   std::size_t of_root = 0, first_of_root = 0;
   for (const NeededFile& file : kNeededFiles) {
     const int cause = host.open_error(host.tracefs + "/" + file.name, file.flags);
-    // only kernels with function tracing have set_ftrace_filter
     if (cause == 0 || (cause == ENOENT && file.level == Level::kLimited)) continue;
     // A user who is not root may be refused many files, and one command fixes that: one finding
     // names the first of them and counts the others.
@@ -474,21 +468,6 @@ bool is_guest(const Host& host) {
   return cpuinfo.find(" hypervisor") != std::string::npos || maker == "QEMU";
 }
 
-Finding check_ptrace(const Host& host) {
-  const std::string scope = trimmed_text(host.root + "/proc/sys/kernel/yama/ptrace_scope");
-  const std::uint64_t level = parse_number(scope).value_or(0);
-  if (level == 0 || (level < 3 && host.superuser)) {
-    return {"ptrace_scope", Level::kOk, scope.empty() ? "not limited" : scope};
-  }
-  return {"ptrace_scope",
-          Level::kLimited,
-          scope,
-          "uftrace and gdb cannot attach to a program that runs (uftrace record -p); trapline "
-          "record does not attach and is not limited",
-          level < 3 ? "sudo sysctl -w kernel.yama.ptrace_scope=0" : "",
-          level < 3 ? "until the next boot" : "3 cannot be taken back before the next boot"};
-}
-
 // Returns a value for --buffer-size with which the buffers of all CPUs take a quarter of the
 // available memory, so that other programs and the guests have the rest.
 std::string fitting_buffer(std::uint64_t available_kb, std::uint64_t cpus) {
@@ -540,25 +519,6 @@ std::vector<Finding> check_buffer(const Host& host) {
                        size_text((static_cast<std::uint64_t>(wanted) / 1024 + 1) * kMib))}};
 }
 
-std::vector<Finding> check_limits(const Host& host) {
-  std::vector<Finding> findings;
-  const std::string paranoid = trimmed_text(host.root + "/proc/sys/kernel/perf_event_paranoid");
-  const bool open = host.superuser || paranoid.empty() || paranoid.starts_with('-') ||
-                    parse_number(paranoid).value_or(9) <= 1;
-  if (open) {
-    findings.push_back({"perf_event_paranoid", Level::kOk,
-                        paranoid.empty() ? "this kernel has no perf events" : paranoid});
-  } else {
-    findings.push_back(
-        {"perf_event_paranoid", Level::kLimited, paranoid,
-         "uftrace as you records no switches between tasks (perf-cpu*.dat), and perf "
-         "sees nothing of the kernel; trapline record uses neither",
-         "sudo sysctl -w kernel.perf_event_paranoid=1", "until the next boot"});
-  }
-  findings.push_back(check_ptrace(host));
-  return findings;
-}
-
 std::vector<Finding> check_worker() {
   auto worker = Worker::start("symbols", "the doctor", WorkerLimits::for_file(0));
   const auto answer = worker ? worker->ask(MessageKind::kStatus, {}, MessageKind::kStatus)
@@ -579,19 +539,11 @@ std::vector<Finding> check_worker() {
   return {{"worker", Level::kOk, "parses files under a seccomp filter and limits"}};
 }
 
-std::vector<Finding> check_landlock() {
-  if (Landlock(Landlock::Reading::kNamed).restricts())
-    return {{"landlock", Level::kOk, "commands that read recordings reach only their own files"}};
-  return {{"landlock", Level::kOk, "this kernel has none", "", "",
-           "a command that reads recordings as root gives up its capabilities, and still can open "
-           "what user 0 owns; Linux 5.13 and later restrict it (boot parameter lsm=landlock,...)"}};
-}
-
 std::vector<Finding> check_guest(const Host& host) {
   if (!is_guest(host)) {
     return {{"guest", Level::kOk,
-             "this is not a virtual machine, so PTP_KVM and a guest agent do not "
-             "matter here; run trapline doctor in the guest as well"}};
+             "this is not a virtual machine, so PTP_KVM does not matter here; run trapline doctor "
+             "in the guest as well"}};
   }
   std::vector<Finding> findings{{"guest", Level::kOk, "this is a virtual machine"}};
   if (any_file_says(host.root + "/sys/class/ptp", "clock_name", "KVM virtual PTP")) {
@@ -601,18 +553,6 @@ std::vector<Finding> check_guest(const Host& host) {
                         "trapline sync in this guest gives no PTP readings; its exits and its TSC "
                         "remain to align it (docs/clocks.md)",
                         "sudo modprobe ptp_kvm", "the host must be KVM"});
-  }
-  constexpr const char* kPort = "org.qemu.guest_agent.0";
-  if (!any_file_says(host.root + "/sys/class/virtio-ports", "name", kPort)) {
-    findings.push_back(
-        {"guest agent", Level::kOk, "QEMU gives this guest no port for one; trapline needs none"});
-  } else if (any_file_says(host.root + "/proc", "comm", "qemu-ga")) {
-    findings.push_back({"guest agent", Level::kOk, "runs"});
-  } else {
-    findings.push_back({"guest agent", Level::kLimited, "its port is there, qemu-ga does not run",
-                        "the host cannot start trapline sync in this guest; start it by hand",
-                        "sudo systemctl start qemu-guest-agent",
-                        "the distribution's package is qemu-guest-agent"});
   }
   return findings;
 }
@@ -678,24 +618,6 @@ DiskFacts measure_disk(const std::string& folder) {
   return facts;
 }
 
-namespace {
-
-// Returns the API version from the functions that the program exports, as plugin/qemu_api.cc does.
-int plugin_api_of(const std::string& program, const std::string& version) {
-  const std::vector<bool> has = file_contains(
-      program, {"qemu_plugin_scoreboard_new", "qemu_plugin_register_vcpu_tb_exec_cond_cb",
-                "qemu_plugin_mem_get_value", "qemu_plugin_write_register", "qemu_plugin_set_pc"});
-  if (!has[0]) return 0;
-  int api = 2;
-  while (api < 6 && has[static_cast<std::size_t>(api - 1)]) ++api;
-  const auto dot = version.find('.');
-  const auto major = parse_number(version.substr(0, dot)).value_or(0);
-  const bool later_minor = dot != std::string::npos && version.substr(dot + 1, 1) != "0";
-  return api == 6 && (major > 11 || (major == 11 && later_minor)) ? 7 : api;
-}
-
-}  // namespace
-
 std::vector<Finding> check_qemu(const std::optional<QemuProgram>& qemu) {
   if (!qemu) {
     return {
@@ -721,14 +643,11 @@ std::vector<Finding> check_qemu(const std::optional<QemuProgram>& qemu) {
     findings.push_back({"QEMU's events", Level::kOk,
                         facts.tracing == QemuTracing::kLog ? "log backend" : "ftrace backend"});
   }
-  if (qemu->has_plugins && qemu->plugin_api != 0) {
+  if (qemu->has_plugins) {
     findings.push_back(
-        {"QEMU's plugins", Level::kOk, fmt::format("API version {}", qemu->plugin_api)});
+        {"QEMU's plugins", Level::kOk, "built with plugins; ours needs QEMU 9.0 or later"});
   } else {
-    findings.push_back({"QEMU's plugins", Level::kLimited,
-                        qemu->has_plugins
-                            ? "an API older than version 2, or a script that starts QEMU"
-                            : "built without plugins",
+    findings.push_back({"QEMU's plugins", Level::kLimited, "built without plugins",
                         "the guest's functions cannot be recorded (--functions)", "",
                         "the plugin needs QEMU 9.0 or later, built with --enable-plugins "
                         "(docs/install.md)"});
@@ -749,7 +668,6 @@ std::optional<QemuProgram> find_qemu(const Host& host, const std::string& wanted
   qemu.facts = ask_qemu(qemu.path, std::nullopt);
   qemu.has_plugins =
       output_of({qemu.path, "-help"}, std::nullopt).find("\n-plugin ") != std::string::npos;
-  qemu.plugin_api = plugin_api_of(qemu.path, qemu.facts.version);
   return qemu;
 }
 

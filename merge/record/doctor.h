@@ -62,11 +62,9 @@ enum class Processor : std::uint8_t { kOther, kVmx, kSvm, kArm64, kX86WithoutKvm
 // memory: the kernel would use up that memory before it refuses further buffers.
 [[nodiscard]] Result<void> check_buffer_size(std::uint64_t buffer_kb, std::uint64_t cpus,
                                              std::uint64_t available_kb);
-[[nodiscard]] std::vector<Finding> check_limits(const Host& host);
 [[nodiscard]] std::vector<Finding> check_guest(const Host& host);
 // Starts the worker, the sandboxed process that parses files, and checks its seccomp filter.
 [[nodiscard]] std::vector<Finding> check_worker();
-[[nodiscard]] std::vector<Finding> check_landlock();
 
 // Returns the bytes in the ring buffer for an exit that QEMU serves, from the formats of this
 // kernel's events (kvm_exit, kvm_mmio, kvm_userspace_exit, sys_enter_ioctl, kvm_entry). 0: not
@@ -93,7 +91,6 @@ struct QemuProgram {
   std::string path;
   QemuFacts facts;
   bool has_plugins = false;
-  int plugin_api = 0;  // version of the plugin API; 0: older than the plugin needs, or not found
 };
 // Checks a QEMU: its version, its trace backends, its plugins. Without a program, the finding says
 // what cannot be recorded.

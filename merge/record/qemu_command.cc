@@ -35,27 +35,20 @@ bool uses_kvm(const std::vector<std::string>& words) {
   return false;
 }
 
-}  // namespace
-
-std::vector<bool> file_contains(const std::string& path,
-                                std::initializer_list<std::string_view> texts) {
-  std::vector<bool> contains(texts.size());
+bool file_contains(const std::string& path, std::string_view text) {
   std::ifstream file(path, std::ios::binary);
   std::string block, buffer(1u << 20, '\0');
-  while (
-      std::ranges::find(contains, false) != contains.end() &&
-      (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), file.gcount() > 0)) {
+  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), file.gcount() > 0) {
     block.append(buffer, 0, static_cast<std::size_t>(file.gcount()));
-    for (std::size_t i = 0; i < texts.size(); ++i)
-      contains[i] = contains[i] || block.find(texts.begin()[i]) != std::string::npos;
-    block.erase(0, block.size() - std::min<std::size_t>(block.size(), 64));
+    if (block.find(text) != std::string::npos) return true;
+    block.erase(0, block.size() - std::min(block.size(), text.size()));
   }
-  return contains;
+  return false;
 }
 
-bool has_log_backend(const std::string& program) {
-  return file_contains(program, {"trace:PATTERN"})[0];
-}
+}  // namespace
+
+bool has_log_backend(const std::string& program) { return file_contains(program, "trace:PATTERN"); }
 
 std::string find_trace_events(const std::string& program) {
   std::error_code error;
@@ -172,7 +165,7 @@ QemuFacts ask_qemu(const std::string& program, const std::optional<User>& user) 
   if (at != std::string::npos) {
     facts.version = std::string(trimmed(version.substr(at + 8, version.find('\n', at) - at - 8)));
   }
-  facts.top_level_marker = file_contains(program, {"trace_marker"})[0];
+  facts.top_level_marker = file_contains(program, "trace_marker");
   if (output_of({program, "-d", "help"}, user).find("trace:PATTERN") != std::string::npos) {
     facts.tracing = QemuTracing::kLog;
   } else if (facts.top_level_marker) {

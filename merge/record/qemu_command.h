@@ -29,9 +29,6 @@ struct QemuFacts {
 
 // Returns whether the program is a QEMU system emulator, by its name.
 [[nodiscard]] bool is_qemu(const std::string& word);
-// Returns for each of the texts whether the file contains it; none is longer than 64 bytes.
-[[nodiscard]] std::vector<bool> file_contains(const std::string& path,
-                                              std::initializer_list<std::string_view> texts);
 // Returns whether this file is a QEMU whose events can go into its log, without running it.
 [[nodiscard]] bool has_log_backend(const std::string& program);
 // Returns the trace-events-all that belongs to the program; empty if not found.

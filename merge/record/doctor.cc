@@ -41,6 +41,11 @@ bool cpu_says(const std::string& cpuinfo, std::string_view key, std::string_view
   return line.find(fmt::format(" {} ", word)) != std::string::npos;
 }
 
+// Returns the gap, or, if there is none, that the same check is ok.
+Finding ok_or(bool ok, std::string found, Finding gap) {
+  return ok ? Finding{std::move(gap.check), Level::kOk, std::move(found)} : gap;
+}
+
 struct NeededFile {
   const char* name;
   int flags;
@@ -196,17 +201,14 @@ std::vector<Finding> check_clocks(const Host& host) {
     std::string clocks = text_of(host.tracefs + "/trace_clock");
     std::erase_if(clocks, [](char c) { return c == '[' || c == ']'; });
     const std::string padded = " " + std::string(trimmed(clocks)) + " ";
-    if (padded.find(" mono ") != std::string::npos) {
-      findings.push_back({"trace clock", Level::kOk, "mono is there"});
-    } else {
-      findings.push_back(
-          {"trace clock", Level::kMissing,
-           fmt::format("no mono; this kernel has: {}", trimmed(clocks)),
-           "the recording has no clock that QEMU and the guest's plugin can read, "
-           "and its default cannot be set",
-           padded.find(" global ") != std::string::npos ? "trapline record --clock global" : "",
-           "other sources are then aligned by sync records (docs/clocks.md)"});
-    }
+    findings.push_back(
+        ok_or(padded.find(" mono ") != std::string::npos, "mono is there",
+              {"trace clock", Level::kMissing,
+               fmt::format("no mono; this kernel has: {}", trimmed(clocks)),
+               "the recording has no clock that QEMU and the guest's plugin can read, "
+               "and its default cannot be set",
+               padded.find(" global ") != std::string::npos ? "trapline record --clock global" : "",
+               "other sources are then aligned by sync records (docs/clocks.md)"}));
   }
   const Processor processor = processor_of(host);
   if (processor == Processor::kArm64 || processor == Processor::kOther) return findings;
@@ -353,13 +355,10 @@ std::vector<Finding> check_events(const Host& host) {
          "(docs/formats/kvm-events.md)"});
   }
   const KernelEvent& ioctl = events::sys_enter_ioctl;
-  if (has_event(host, ioctl)) {
-    findings.push_back({std::string(ioctl.name), Level::kOk, "there"});
-  } else {
-    findings.push_back({std::string(ioctl.name), Level::kLimited, "this kernel lacks it",
-                        std::string(ioctl.recorded.without), "",
-                        "a kernel with CONFIG_FTRACE_SYSCALLS=y has it"});
-  }
+  findings.push_back(ok_or(
+      has_event(host, ioctl), "there",
+      {std::string(ioctl.name), Level::kLimited, "this kernel lacks it",
+       std::string(ioctl.recorded.without), "", "a kernel with CONFIG_FTRACE_SYSCALLS=y has it"}));
   return findings;
 }
 
@@ -379,12 +378,10 @@ std::vector<Finding> check_option_events(const Host& host) {
       if (!has_event(host, event))
         lacking += (lacking.empty() ? "" : ", ") + std::string(event.full_name);
     }
-    findings.push_back(
-        lacking.empty() ? Finding{name, Level::kOk,
-                                  fmt::format("the events of trapline record --{} are there", name)}
-                        : Finding{name, Level::kLimited, "this kernel lacks " + lacking,
-                                  std::string(cost->recorded.without), "",
-                                  "another version or configuration of the kernel may have them"});
+    findings.push_back(ok_or(
+        lacking.empty(), fmt::format("the events of trapline record --{} are there", name),
+        {name, Level::kLimited, "this kernel lacks " + lacking, std::string(cost->recorded.without),
+         "", "another version or configuration of the kernel may have them"}));
   }
   return findings;
 }
@@ -546,14 +543,12 @@ std::vector<Finding> check_guest(const Host& host) {
              "in the guest as well"}};
   }
   std::vector<Finding> findings{{"guest", Level::kOk, "this is a virtual machine"}};
-  if (any_file_says(host.root + "/sys/class/ptp", "clock_name", "KVM virtual PTP")) {
-    findings.push_back({"PTP_KVM", Level::kOk, "there"});
-  } else {
-    findings.push_back({"PTP_KVM", Level::kLimited, "no clock of that name in /sys/class/ptp",
-                        "trapline sync in this guest gives no PTP readings; its exits and its TSC "
-                        "remain to align it (docs/clocks.md)",
-                        "sudo modprobe ptp_kvm", "the host must be KVM"});
-  }
+  findings.push_back(
+      ok_or(any_file_says(host.root + "/sys/class/ptp", "clock_name", "KVM virtual PTP"), "there",
+            {"PTP_KVM", Level::kLimited, "no clock of that name in /sys/class/ptp",
+             "trapline sync in this guest gives no PTP readings; its exits and its TSC "
+             "remain to align it (docs/clocks.md)",
+             "sudo modprobe ptp_kvm", "the host must be KVM"}));
   return findings;
 }
 
@@ -635,23 +630,17 @@ std::vector<Finding> check_qemu(const std::optional<QemuProgram>& qemu) {
   }
   findings.push_back(
       {"QEMU", Level::kOk, fmt::format("{}, version {}", qemu->path, facts.version)});
-  if (facts.tracing == QemuTracing::kNone) {
-    findings.push_back({"QEMU's events", Level::kLimited, "neither the log nor the ftrace backend",
-                        "exits have no QEMU function and no request, only the kernel's detail", "",
-                        "build QEMU with --enable-trace-backends=log (docs/qemu.md)"});
-  } else {
-    findings.push_back({"QEMU's events", Level::kOk,
-                        facts.tracing == QemuTracing::kLog ? "log backend" : "ftrace backend"});
-  }
-  if (qemu->has_plugins) {
-    findings.push_back(
-        {"QEMU's plugins", Level::kOk, "built with plugins; ours needs QEMU 9.0 or later"});
-  } else {
-    findings.push_back({"QEMU's plugins", Level::kLimited, "built without plugins",
-                        "the guest's functions cannot be recorded (--functions)", "",
-                        "the plugin needs QEMU 9.0 or later, built with --enable-plugins "
-                        "(docs/install.md)"});
-  }
+  findings.push_back(
+      ok_or(facts.tracing != QemuTracing::kNone,
+            facts.tracing == QemuTracing::kLog ? "log backend" : "ftrace backend",
+            {"QEMU's events", Level::kLimited, "neither the log nor the ftrace backend",
+             "exits have no QEMU function and no request, only the kernel's detail", "",
+             "build QEMU with --enable-trace-backends=log (docs/qemu.md)"}));
+  findings.push_back(
+      ok_or(qemu->has_plugins, "built with plugins; ours needs QEMU 9.0 or later",
+            {"QEMU's plugins", Level::kLimited, "built without plugins",
+             "the guest's functions cannot be recorded (--functions)", "",
+             "the plugin needs QEMU 9.0 or later, built with --enable-plugins (docs/install.md)"}));
   return findings;
 }
 

@@ -342,10 +342,6 @@ class RecordingRun {
   [[nodiscard]] bool note_hits() {
     if (!hits_) return false;
     const SnapshotFacts& facts = hits_->facts();
-    if (!facts.cannot_hit.empty() && !std::exchange(warned_, true)) {
-      say(fmt::format("warning: --snapshot-on '{}': {}", options_.snapshot->trigger.text,
-                      facts.cannot_hit));
-    }
     if (flight_) {
       flight_->look_for_hit(facts);
       return false;
@@ -773,7 +769,7 @@ class RecordingRun {
   std::uint64_t started_ = 0, ended_ = 0, deadline_ = 0, end_requested_at_ = 0;
   std::uint64_t next_look_ = 0;  // when to list the threads again; 0: at the next tick
   unsigned end_requests_ = 0, ticks_ = 0, ticks_a_second_ = 1;
-  bool tracing_ = false, running_ = true, nagged_ = false, warned_ = false;
+  bool tracing_ = false, running_ = true, nagged_ = false;
   std::optional<Error> broken_;     // what cut the recording short
   std::vector<std::string> stats_;  // by CPU, after tracing has ended
 };

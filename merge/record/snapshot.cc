@@ -106,7 +106,6 @@ Result<void> Snapshot::end_round() {
   watch_.look_after_open(complete, alive_);
   take_hits();
   keep_certain(complete);
-  if (facts_.cannot_hit.empty()) facts_.cannot_hit = watch_.cannot_hit(false);
   const std::uint64_t open = watch_.earliest_open().value_or(kForEver);
   decide(minus(std::min(complete, open), options_.keep_ns));
   make_room(options_.ring_bytes -
@@ -117,7 +116,6 @@ Result<void> Snapshot::end_round() {
 Result<void> Snapshot::finish() {
   watch_to(kForEver);
   watch_.finish(ring_.newest(), alive_);
-  if (facts_.cannot_hit.empty()) facts_.cannot_hit = watch_.cannot_hit(true);
   decide(kForEver);
   return result();
 }

@@ -25,8 +25,6 @@ using Table = const kernel_events::SymbolNames*;
 // kLongOpen: an exit that is open for longer is no longer waited for. kAWhile: whether its thread
 // is alive is checked only for exits that are open for longer.
 constexpr std::uint64_t kLongOpen = 1'000'000'000, kAWhile = 50'000'000;
-// After so many exits to user space without a kvm_exit, no kvm_exit is expected to come.
-constexpr std::uint64_t kEnoughReturns = 1000;
 
 // Returns whether the reason is printed as a number, because it has no name.
 bool is_number(std::string_view reason) {
@@ -39,10 +37,6 @@ std::vector<std::string_view> names_in(std::initializer_list<Table> tables) {
   for (const Table table : tables)
     for (const auto& [number, name] : *table) names.emplace_back(name);
   return names;
-}
-
-bool has_name(const std::vector<std::string_view>& names, std::string_view reason) {
-  return std::ranges::find(names, reason) != names.end();
 }
 
 }  // namespace
@@ -89,7 +83,8 @@ Result<TriggerMatcher> TriggerMatcher::open(Trigger trigger, kernel_events::Form
   const kernel_events::ReasonNames& names = formats.reasons();
   const auto all =
       names_in({&names.vmx, &names.svm, &names.arm64_ret, &names.arm64_class, &names.userspace});
-  if (!trigger.reason.empty() && !is_number(trigger.reason) && !has_name(all, trigger.reason)) {
+  if (!trigger.reason.empty() && !is_number(trigger.reason) &&
+      std::ranges::find(all, trigger.reason) == all.end()) {
     const std::string_view near = nearest(trigger.reason, all);
     return trigger_error(trigger.text, trigger.reason_column,
                          near.empty() ? "this kernel has no such reason"
@@ -159,10 +154,7 @@ void TriggerMatcher::on(const kernel_events::RecordedEvent& recorded, std::uint3
   event.at = Timestamp(recorded.time);
   event.cpu = cpu;
   if (!formats_.decode(recorded, event)) return;
-  const auto* exit = std::get_if<KvmExit>(&event.payload);
-  if (exit != nullptr && !tracking_->kvm_exit) start_tracking(true);
-  if (exit != nullptr && !isa_) isa_ = exit->isa;
-  if (std::holds_alternative<KvmUserspaceExit>(event.payload)) ++returns_to_user_;
+  if (std::holds_alternative<KvmExit>(event.payload) && !tracking_->kvm_exit) start_tracking(true);
   (void)tracking_->pipeline.push(event);
   check_ended();
   if (!doubtful_.empty() || recorded.time < loss_end_)
@@ -302,34 +294,6 @@ std::optional<std::uint64_t> TriggerMatcher::earliest_open() const {
     note(exit.start);
   }
   return earliest;
-}
-
-std::string TriggerMatcher::cannot_hit(bool at_end) const {
-  const kernel_events::ReasonNames& names = formats_.reasons();
-  if (trigger_.reason.empty() || is_number(trigger_.reason)) return {};
-  if (!tracking_->kvm_exit) {
-    if (returns_to_user_ < (at_end ? 1 : kEnoughReturns)) return {};
-    if (has_name(names_in({&names.userspace}), trigger_.reason)) return {};
-    return fmt::format(
-        "{} does not fire on this machine, so that an exit is the time in user space and {} is "
-        "none "
-        "of its reasons; these begin with KVM_EXIT_, as KVM_EXIT_IO",
-        events::kvm_exit.name, trigger_.reason);
-  }
-  const bool vmx = isa_ == 1u, svm = isa_ == 2u;
-  if (has_name(vmx   ? names_in({&names.vmx})
-               : svm ? names_in({&names.svm})
-                     : names_in({&names.arm64_ret, &names.arm64_class}),
-               trigger_.reason))
-    return {};
-  return fmt::format("the exits of this machine are {}'s, and {} is none of their reasons{}",
-                     vmx   ? "VMX"
-                     : svm ? "SVM"
-                           : "arm64",
-                     trigger_.reason,
-                     vmx   ? "; these are like IO_INSTRUCTION"
-                     : svm ? "; these are like io"
-                           : "; these are like DABT_LOW");
 }
 
 }  // namespace trapline::record

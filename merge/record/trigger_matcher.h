@@ -64,9 +64,6 @@ class TriggerMatcher {
   [[nodiscard]] std::optional<std::uint64_t> earliest_open() const;
   // Returns the beginnings of open exits that are hits whenever they end.
   [[nodiscard]] const OpenExits& certain() const { return certain_; }
-  // Returns why no exit can be a hit on this machine, as soon as that is known; else empty.
-  // `at_end`: no more events come.
-  [[nodiscard]] std::string cannot_hit(bool at_end) const;
   // Returns the hits since the last call. A hit is `open` if its exit had not ended when the
   // recording ended or its thread died; near_loss: the kernel lost events meanwhile, so that the
   // hit may be several exits.
@@ -99,10 +96,8 @@ class TriggerMatcher {
   std::vector<SessionHit> hits_;
   OpenExits certain_, forgotten_;
   std::map<ThreadId, Doubtful> doubtful_;
-  std::uint64_t now_ = 0;              // of the last look_after_open()
-  std::uint64_t loss_end_ = 0;         // of the latest loss
-  std::uint64_t returns_to_user_ = 0;  // counted until the first kvm_exit
-  std::optional<std::uint32_t> isa_;   // ExitReason::isa of the first kvm_exit
+  std::uint64_t now_ = 0;       // of the last look_after_open()
+  std::uint64_t loss_end_ = 0;  // of the latest loss
 };
 
 }  // namespace trapline::record

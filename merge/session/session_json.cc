@@ -63,7 +63,6 @@ struct Fields {
     visit("kept_events", snapshot.kept_events);
     visit("left_out_events", snapshot.left_out_events);
     visit("unwritten_events", snapshot.unwritten_events);
-    visit.known("cannot_hit", snapshot.cannot_hit);
     visit.known("whole_run", snapshot.whole_run);
     visit.known("longest", snapshot.longest);
     visit("first_hits", snapshot.first_hits);

@@ -87,7 +87,6 @@ struct SessionSnapshot {
   std::uint64_t around_ns = 0;
   std::uint64_t hits = 0, shortened = 0, near_loss = 0;
   std::uint64_t kept_events = 0, left_out_events = 0, unwritten_events = 0;
-  std::string cannot_hit;
   std::vector<std::string> whole_run;
   std::optional<SessionHit> longest;
   std::vector<SessionHit> first_hits;

@@ -309,27 +309,6 @@ TEST_F(SnapshotTest, WhatMayBeAHitNearALossIsKept) {
   EXPECT_THAT(exits_kept(), ::testing::Not(::testing::Contains(std::pair(1000, 5050))));
 }
 
-TEST_F(SnapshotTest, SaysThatAReasonOfAnotherKindOfMachineCannotHit) {
-  exit(1000, 0, kA, "io");
-  entry(9000, 0, kA);
-  cut("exit(KVM_EXIT_IO) > 500ns", 100);
-  EXPECT_EQ(facts_.hits, 0u);
-  EXPECT_THAT(facts_.cannot_hit, ::testing::HasSubstr("SVM's, and KVM_EXIT_IO is none of their"));
-  cut("exit(IO_INSTRUCTION) > 500ns", 100);
-  EXPECT_THAT(facts_.cannot_hit, ::testing::HasSubstr("IO_INSTRUCTION is none of their"));
-  cut("exit(io) > 500ns", 100);
-  EXPECT_EQ(facts_.cannot_hit, "");
-  EXPECT_EQ(facts_.hits, 1u);
-}
-
-TEST_F(SnapshotTest, SaysThatAReasonOfKvmExitCannotHitWhereThatDoesNotFire) {
-  to_user(1000, 0, kA);
-  cut("exit(io) > 500ns", 100);
-  EXPECT_THAT(facts_.cannot_hit, ::testing::HasSubstr("kvm_exit does not fire on this machine"));
-  cut("exit(KVM_EXIT_IO) > 500ns", 100);
-  EXPECT_EQ(facts_.cannot_hit, "");
-}
-
 TEST_F(SnapshotTest, RefusesAReasonThatTheKernelDoesNotHave) {
   testing::RecordedPages recorded(data_path("box/demo-v6.dat"));
   const auto watch =

@@ -38,11 +38,11 @@ std::vector<pid_t> kernel_threads_of(pid_t pid) {
   return threads;
 }
 
-bool TracedThreads::add_process(pid_t pid) {
+bool TracedThreads::add_process(pid_t pid, std::size_t& left_out) {
   bool changed = false;
   for (const pid_t tid : tasks_of(pid)) {
     if (threads_.size() >= kMostThreads && !threads_.contains(tid)) {
-      leave_out(tid);
+      if (!names_.contains(tid)) ++left_out;
       continue;
     }
     Thread thread{pid, name_of(pid, tid)};
@@ -86,11 +86,14 @@ bool TracedThreads::update() {
     }
   }
   bool changed = false;
-  for (const pid_t pid : processes) changed |= add_process(pid);
+  std::size_t left_out = 0;
+  for (const pid_t pid : processes) changed |= add_process(pid, left_out);
+  left_out_ = std::max(left_out_, left_out);
   return changed;
 }
 
 void TracedThreads::add_names(std::string_view saved_cmdlines) {
+  std::size_t left_out = 0;
   while (!saved_cmdlines.empty()) {
     const auto line = take_line(saved_cmdlines);
     const auto blank = line.find(' ');
@@ -102,44 +105,25 @@ void TracedThreads::add_names(std::string_view saved_cmdlines) {
       known->second = line.substr(blank + 1);
     } else if (names_.size() < kMostThreads) {
       names_.emplace(thread, line.substr(blank + 1));
-    } else {
-      leave_out(thread);
+    } else if (!threads_.contains(thread)) {
+      ++left_out;
     }
   }
-}
-
-void TracedThreads::leave_out(pid_t tid) {
-  constexpr std::size_t kMostIds = 1u << 22;  // PID_MAX_LIMIT
-  if (tid < 0 || static_cast<std::size_t>(tid) >= kMostIds) return;
-  left_out_.resize(kMostIds);
-  left_out_[static_cast<std::size_t>(tid)] = true;
-}
-
-// A thread that had no room among the virtual machines' threads may have its name among the other
-// threads' names, or the reverse: it then does not count.
-std::size_t TracedThreads::left_out() const {
-  std::size_t count = 0;
-  for (std::size_t id = 0; id < left_out_.size(); ++id) {
-    const auto tid = static_cast<pid_t>(id);
-    if (left_out_[id] && !threads_.contains(tid) && !names_.contains(tid)) ++count;
-  }
-  return count;
+  left_out_ = std::max(left_out_, left_out);
 }
 
 std::string TracedThreads::warning() const {
-  const std::size_t count = left_out();
-  if (count == 0) return {};
+  if (left_out_ == 0) return {};
   return fmt::format(
-      "the names of {} threads are missing: at most {} of virtual machines and {} others are kept",
-      count, kMostThreads, kMostThreads);
+      "the names of at least {} threads are missing: at most {} of virtual machines and {} others "
+      "are kept",
+      left_out_, kMostThreads, kMostThreads);
 }
 
 void TracedThreads::add_missing(const TracedThreads& older) {
   threads_.insert(older.threads_.begin(), older.threads_.end());
   names_.insert(older.names_.begin(), older.names_.end());
-  if (left_out_.size() < older.left_out_.size()) left_out_.resize(older.left_out_.size());
-  for (std::size_t id = 0; id < older.left_out_.size(); ++id)
-    if (older.left_out_[id]) left_out_[id] = true;
+  left_out_ = std::max(left_out_, older.left_out_);
 }
 
 std::optional<RunCounts::Count> RunCounts::parse(std::string_view text) {

@@ -23,7 +23,7 @@ struct Thread {
 };
 
 // Guarantees: a thread that was seen once stays, with its last name. At most kMostThreads of
-// virtual machines, and as many others, are kept; threads without room are counted, each once.
+// virtual machines, and as many others, are kept.
 class TracedThreads {
  public:
   static constexpr std::size_t kMostThreads = 20'000;
@@ -43,24 +43,21 @@ class TracedThreads {
   void add_names(std::string_view saved_cmdlines);
   // Adds the threads and names that only the older table has.
   void add_missing(const TracedThreads& older);
-  // Return how many threads had no room for their names, and what to tell the user about them;
-  // empty if there are none.
-  [[nodiscard]] std::size_t left_out() const;
+  // Returns what to tell the user about threads without room for their names; empty if there are
+  // none.
   [[nodiscard]] std::string warning() const;
   // Returns "TID NAME\n" for each thread, as trace.dat needs.
   [[nodiscard]] std::string cmdlines() const;
 
  private:
-  bool add_process(pid_t pid);
+  bool add_process(pid_t pid, std::size_t& left_out);
   void add_descendants(pid_t pid, std::set<pid_t>& found, unsigned depth) const;
   [[nodiscard]] bool is_monitor(pid_t pid) const;
-
-  void leave_out(pid_t tid);
 
   pid_t root_;
   std::map<pid_t, Thread> threads_;
   std::map<pid_t, std::string> names_;  // of other threads
-  std::vector<bool> left_out_;          // by thread id; empty while no thread was left out
+  std::size_t left_out_ = 0;            // at least so many threads had no room
 };
 
 // How long each thread ran, and how often it was switched in, as the kernel counts it

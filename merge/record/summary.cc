@@ -23,20 +23,6 @@ std::string duration(std::uint64_t ns) {
   return fmt::format("{:.2f} s", value / 1e9);
 }
 
-enum class Holds : std::uint8_t { kNothing, kEvents, kCalls };
-
-// Returns whether there are guest calls, or else any events, among the first `most` events: the
-// first calls come early.
-Holds holds(Source& source, std::uint64_t most) {
-  Holds found = Holds::kNothing;
-  Event event;
-  for (std::uint64_t i = 0; i < most && source.next(event) == Read::kEvent; ++i) {
-    if (std::holds_alternative<GuestCall>(event.payload)) return Holds::kCalls;
-    if (!std::holds_alternative<Lost>(event.payload)) found = Holds::kEvents;
-  }
-  return found;
-}
-
 void add_snapshot(const SessionJson& session, const Outcome& outcome, double seconds,
                   std::vector<std::string>& lines) {
   const SessionSnapshot& facts = *session.snapshot;
@@ -144,14 +130,12 @@ Ending ending_of(const SessionJson& session, const Outcome& outcome) {
   // The functions are in a folder that programs of --user can write to, so root does not read it.
   const bool has_functions = session.clocks.size() > 1;  // uftrace.data has a clock too
   if (!session.user.empty() && has_functions) return {report, {}};
+  const std::string timeline = outcome.written == 0 ? "" : "trapline timeline " + path;
   // If the session can have neither exits nor guest calls, does not open it: opening a recording
   // without exits reads all of it.
   const bool may_have_exits =
       std::ranges::find(session.events, events::kvm_exit.full_name) != session.events.end();
-  if (!may_have_exits && session.functions.empty() && session.qemu_version.empty() &&
-      outcome.written != 0) {
-    return {"trapline timeline " + path, {}};
-  }
+  if (!may_have_exits && session.functions.empty() && outcome.written != 0) return {timeline, {}};
   const ActAs as(folder.identity());
   InputOptions how;
   how.paths = {fmt::format("/proc/self/fd/{}", folder.fd())};
@@ -165,13 +149,7 @@ Ending ending_of(const SessionJson& session, const Outcome& outcome) {
     const bool hits = session.snapshot && session.snapshot->hits != 0;
     return {hits ? "trapline timeline " + path + " --around max" : report, no_exit};
   }
-  Holds most = Holds::kNothing;
-  const Functions calls = parse_functions(session.functions).value_or(Functions::kNone);
-  // Reading a million events takes as long as recording them, so only if calls were requested.
-  const std::uint64_t looked_at = in_markers(calls) ? 1u << 20 : 1u << 14;
-  for (const auto& source : input->sources) most = std::max(most, holds(*source, looked_at));
-  if (most == Holds::kCalls) return {report, no_exit};
-  return {most == Holds::kEvents ? "trapline timeline " + path : "", no_exit};
+  return {session.functions.empty() ? timeline : report, no_exit};
 }
 
 std::vector<std::string> summary(const SessionJson& session, const Outcome& outcome) {

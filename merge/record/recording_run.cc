@@ -123,8 +123,8 @@ class RecordingRun {
     return assign(marker_, open_marker(*instance_, target_.user));
   }
 
-  // Opens the pages of the instance of --from-instance. Returns an Error if the instance holds none;
-  // then no session is made.
+  // Opens the pages of the instance of --from-instance. Returns an Error if the instance holds
+  // none; then no session is made.
   [[nodiscard]] Result<void> open_held() {
     const FtraceControl& control = instance_->control();
     for (const EventName& event : enabled_events(control.get("set_event").value_or("")))
@@ -221,8 +221,8 @@ class RecordingRun {
   }
 
   // Gives up all rights except those that the run needs from here on: to see the names and VMs of
-  // other users' processes and the kernel's symbols for a snapshot's head, to signal the command, and
-  // the rights of the session's owner.
+  // other users' processes and the kernel's symbols for a snapshot's head, to signal the command,
+  // and the rights of the session's owner.
   [[nodiscard]] Result<void> give_up_rights() {
     if (::geteuid() != 0) return {};
     std::vector<int> kept{CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE};
@@ -308,8 +308,8 @@ class RecordingRun {
     others_.emplace(*instance_, events_, options_.clock);
     if (!flight_) counts_.begin(names_.threads.threads());
     note_edge();
-    // A QEMU that we start writes into the instance, so the top-level marker need not be copied into
-    // it.
+    // A QEMU that we start writes into the instance, so the top-level marker need not be copied
+    // into it.
     if (auto on = instance_->switch_on(!target_.qemu); !on) return on;
     others_->accept();
     tracing_ = true;
@@ -388,8 +388,8 @@ class RecordingRun {
     say(broken_->message + "; the recording lacks its end");
   }
 
-  // Takes the pages that the instance of --from-instance holds. The Error: nothing was taken. A page
-  // that cannot be written is lost; the pages after it then stay in the instance.
+  // Takes the pages that the instance of --from-instance holds. The Error: nothing was taken. A
+  // page that cannot be written is lost; the pages after it then stay in the instance.
   [[nodiscard]] Result<void> take_held() {
     const auto taken = reader_->rounds(sinks_, ~0u);
     if (!taken && writer_->files().written() == 0) return tl::unexpected(taken.error());

@@ -81,26 +81,6 @@ constexpr Cause kCauses[] = {
 // polls at most, unless halt_poll_ns is raised.
 constexpr std::uint64_t kLongestPolled = 1'000'000;
 
-std::string_view id_of(KernelThread kernel) {
-  switch (kernel) {
-    case KernelThread::kKworker:
-      return "preempted-by-kworker";
-    case KernelThread::kUnboundKworker:
-      return "preempted-by-unbound-kworker";
-    case KernelThread::kSoftirqs:
-      return "preempted-by-ksoftirqd";
-    case KernelThread::kRcuCallbacks:
-      return "preempted-by-rcuc";
-    case KernelThread::kInterrupt:
-      return "preempted-by-interrupt";
-    case KernelThread::kOfCpu:
-      return "preempted-by-cpu-kthread";
-    case KernelThread::kNone:
-      break;
-  }
-  return {};
-}
-
 // Returns whether the softirq runs on the CPU of its interrupt: NET_TX, NET_RX, BLOCK and IRQ_POLL.
 // Affinity does not move TIMER, TASKLET, SCHED, HRTIMER and RCU (Linux, include/linux/interrupt.h).
 bool follows_interrupt(std::uint32_t softirq) { return softirq >= 2 && softirq <= 5; }
@@ -115,7 +95,7 @@ std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& a
     if (culprit.kind == CulpritKind::kQuota) return "cpu-quota";
     // A throttled vCPU may have waited for its quota rather than for the culprit's thread.
     if (culprit.kind != CulpritKind::kThread || around.throttled || around.recorder) return {};
-    if (around.kernel != KernelThread::kNone) return id_of(around.kernel);
+    if (!around.kernel.empty()) return around.kernel;
     return by_vcpu         ? "preempted-by-vcpu"
            : around.of_vmm ? "preempted-by-vmm"
                            : "preempted-by-thread";
@@ -140,12 +120,6 @@ std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& a
 
 std::span<const Cause> causes() { return kCauses; }
 
-const Cause* find_cause(std::string_view id) {
-  for (const Cause& cause : kCauses)
-    if (cause.id == id) return &cause;
-  return nullptr;
-}
-
 bool can_have_iothread(std::string_view name) {
   constexpr std::string_view kDevices[] = {"virtio-blk", "virtio-scsi", "virtio_blk",
                                            "virtio_scsi"};
@@ -154,24 +128,24 @@ bool can_have_iothread(std::string_view name) {
   });
 }
 
-KernelThread kernel_thread(std::string_view comm) {
-  constexpr std::pair<std::string_view, KernelThread> kNames[] = {
-      {"kworker/u", KernelThread::kUnboundKworker},
-      {"kworker/", KernelThread::kKworker},
-      {"ksoftirqd/", KernelThread::kSoftirqs},
-      {"rcuc/", KernelThread::kRcuCallbacks},
-      {"irq/", KernelThread::kInterrupt},
-      {"migration/", KernelThread::kOfCpu},
-      {"cpuhp/", KernelThread::kOfCpu},
-      {"idle_inject/", KernelThread::kOfCpu},
-      {"watchdog/", KernelThread::kOfCpu},
-      {"ktimers/", KernelThread::kOfCpu}};
-  for (const auto& [name, kind] : kNames) {
+std::string_view kernel_thread(std::string_view comm) {
+  constexpr std::pair<std::string_view, std::string_view> kCauseOf[] = {
+      {"kworker/u", "preempted-by-unbound-kworker"},  // kworker/u8:0
+      {"kworker/", "preempted-by-kworker"},           // of one CPU: kworker/0:1, kworker/0:1H
+      {"ksoftirqd/", "preempted-by-ksoftirqd"},
+      {"rcuc/", "preempted-by-rcuc"},
+      {"irq/", "preempted-by-interrupt"},
+      {"migration/", "preempted-by-cpu-kthread"},
+      {"cpuhp/", "preempted-by-cpu-kthread"},
+      {"idle_inject/", "preempted-by-cpu-kthread"},
+      {"watchdog/", "preempted-by-cpu-kthread"},
+      {"ktimers/", "preempted-by-cpu-kthread"}};
+  for (const auto& [name, cause] : kCauseOf) {
     const std::string_view number = comm.substr(std::min(name.size(), comm.size()));
     if (comm.starts_with(name) && !number.empty() && number[0] >= '0' && number[0] <= '9')
-      return kind;
+      return cause;
   }
-  return KernelThread::kNone;
+  return {};
 }
 
 Circumstances circumstances_of(const Culprit& culprit, const Naming& names) {
@@ -198,7 +172,9 @@ std::string quota_sentence(const CpuQuota& quota) {
 }
 
 const Cause* cause_of(Part part, const Culprit& culprit, const Circumstances& around) {
-  return find_cause(id_of(part, culprit, around));
+  const std::string_view id = id_of(part, culprit, around);
+  const Cause* const cause = std::ranges::find(kCauses, id, &Cause::id);
+  return cause == std::end(kCauses) ? nullptr : cause;
 }
 
 }  // namespace trapline

@@ -17,19 +17,10 @@ struct Cause {
   std::string_view source;  // where the advice is documented
 };
 [[nodiscard]] std::span<const Cause> causes();
-[[nodiscard]] const Cause* find_cause(std::string_view id);
 
-// Threads of the kernel that an isolated cpuset does not keep off its CPUs.
-enum class KernelThread : std::uint8_t {
-  kNone,
-  kKworker,         // kworker/0:1, kworker/0:1H: of one CPU
-  kUnboundKworker,  // kworker/u8:0
-  kSoftirqs,        // ksoftirqd/0
-  kRcuCallbacks,    // rcuc/0
-  kInterrupt,       // irq/27-virtio
-  kOfCpu,           // migration/0, cpuhp/0, idle_inject/0, ...: others of one CPU
-};
-[[nodiscard]] KernelThread kernel_thread(std::string_view comm);
+// Returns the id of the cause for a wait for this thread of the kernel, which an isolated cpuset does
+// not keep off its CPU; empty for any other thread.
+[[nodiscard]] std::string_view kernel_thread(std::string_view comm);
 
 // Facts about a wait besides its culprit.
 struct Circumstances {
@@ -37,8 +28,8 @@ struct Circumstances {
   bool of_vmm = false;   // the culprit is a thread of a VM's process
   // The exit's device, or the culprit's QEMU event, can be in an iothread.
   bool iothread_device = false;
-  bool recorder = false;  // the culprit is the recorder, which is gone when nobody records
-  KernelThread kernel = KernelThread::kNone;  // the culprit is a kernel thread that no cpuset moves
+  bool recorder = false;      // the culprit is the recorder, which is gone when nobody records
+  std::string_view kernel{};  // kernel_thread() of the culprit
   // Length of the sleep in a halt: polling helps only with short ones.
   std::uint64_t sleep_ns = 0;
   bool throttled = false;  // a CPU quota throttled the vCPU's cgroup during the recording

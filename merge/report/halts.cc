@@ -19,9 +19,9 @@
 namespace trapline {
 namespace {
 
-struct HaltRow : VcpuId {
-  Histogram polls_won, slept, wake_to_run;
-  std::uint64_t invalid = 0;
+// A vCPU with its halts. `totals` are set in rows of their cost alone.
+struct HaltRow : VcpuId, HaltTracker::Thread {
+  VcpuTotals totals{};
 };
 
 std::vector<HaltRow> halt_rows(const Naming& names) {
@@ -29,8 +29,7 @@ std::vector<HaltRow> halt_rows(const Naming& names) {
   const Pipeline& pipeline = names.pipeline;
   for (const auto& [thread, state] : pipeline.halts()->threads()) {
     if (!state.is_vcpu || !pipeline.counts(thread)) continue;
-    rows.push_back(
-        {{thread, names.vcpus}, state.polls_won, state.slept, state.wake_to_run, state.invalid});
+    rows.push_back({{thread, names.vcpus}, state, {}});
   }
   std::ranges::sort(rows, {}, &VcpuId::order);
   return rows;
@@ -57,53 +56,22 @@ Table halt_table(const ReportData& report, const Naming& names) {
   return table;
 }
 
-struct HaltCostRow : VcpuId {
-  // Exits that ended, those of them that are halts, and the time in halts.
-  std::uint64_t exits = 0, halt_exits = 0, halted_ns = 0;
-  std::uint64_t time_ns = 0;  // the vCPU's whole time
-
-  // The cost of polling: an upper limit if halts_bounded is not 0; polling in the halts of
-  // halts_unknown is not in it.
-  std::uint64_t polling_ns = 0, halts_bounded = 0, halts_unknown = 0;
-
-  // Replays of the halts with other values of halt_poll_ns.
-  std::uint64_t halts = 0;          // halts that were replayed
-  std::uint64_t wakes_unknown = 0;  // sleeps that were not replayed
-  std::uint64_t late_ns = 0;        // late_ns of the replayed halts, as recorded
-  bool halves = false, saw_shrinking = false;
-  HaltReplays::Rows replay{};
-};
-
 // Returns rows of the selected vCPUs, in order of VM and vCPU.
-std::vector<HaltCostRow> halt_cost_rows(const Naming& names) {
-  std::vector<HaltCostRow> rows;
+std::vector<HaltRow> halt_cost_rows(const Naming& names) {
+  std::vector<HaltRow> rows;
   for (const VcpuTotalsOf& vcpu : names.pipeline.vcpus()) {
     const HaltTracker::Thread* costs = names.pipeline.halts()->find(vcpu.thread);
     if (costs == nullptr || !names.pipeline.counts(vcpu.thread)) continue;
-    const bool halves = costs->replays.halves();
-    rows.push_back({{vcpu.thread, names.vcpus},
-                    vcpu.totals.exits,
-                    costs->halt_exits,
-                    vcpu.totals.parts[static_cast<std::size_t>(Part::kHalted)],
-                    vcpu.totals.time_ns(),
-                    costs->polling_ns + costs->polling_at_most_ns,
-                    costs->halts_bounded,
-                    costs->halts_unknown,
-                    costs->replays.halts(),
-                    costs->wakes_unknown,
-                    costs->replays.late_ns(),
-                    halves,
-                    costs->replays.saw_shrinking(),
-                    costs->replays.rows(halves)});
+    HaltRow& row = rows.emplace_back(HaltRow{{vcpu.thread, names.vcpus}, *costs, vcpu.totals});
+    row.polls_won = row.slept = row.wake_to_run = {};  // which this table doesn't show
   }
   std::ranges::sort(rows, {}, &VcpuId::order);
   return rows;
 }
 
 // The effect of another value of halt_poll_ns on a vCPU, or on all of them.
-struct ReplayRow {
-  HaltReplays::Row setting{};
-  std::uint64_t late_ns = 0, time_ns = 0;  // the vCPU's, as recorded
+struct ReplayRow : HaltReplays::Row {
+  std::uint64_t recorded_late_ns = 0, time_ns = 0;  // the vCPU's, as recorded
 };
 
 constexpr std::uint8_t kShareDropped = 1;
@@ -115,75 +83,69 @@ Column share_of(const std::string& whole) {
 Table replay_table(std::vector<ReplayRow> rows) {
   using Row = ReplayRow;
   TableOf<Row> table({}, std::move(rows), [](const Row& row) {
-    const std::uint64_t ns = row.setting.halt_poll_ns;
+    const std::uint64_t ns = row.halt_poll_ns;
     if (ns == 0) return std::string("0 (off)");
     return fmt::format("{}{}", ns,
                        ns == 200'000   ? " (default on x86)"
                        : ns == 500'000 ? " (arm64)"
                                        : "");
   });
-  const auto add = [&](Column column, auto get) {
-    table.add(std::move(column), [get](const Row& row) { return get(row.setting); });
-  };
-  add({"halt_poll_ns"}, [](const HaltReplays::Row& row) { return row.halt_poll_ns; });
-  add({"won", "won"}, [](const HaltReplays::Row& row) { return row.won; });
-  add({"lost", "lost"}, [](const HaltReplays::Row& row) { return row.lost; });
-  add({"polling_ns", "polled", Unit::kNanoseconds},
-      [](const HaltReplays::Row& row) { return row.polling_ns; });
-  table.add(share_of("time"), [](const Row& row) {
-    return Share{row.setting.polling_ns, row.time_ns};
-  });
-  add({"late_ns", "wake-ups", Unit::kNanoseconds, 0, kShareDropped},
-      [](const HaltReplays::Row& row) { return row.late_ns; });
+  table.add({"halt_poll_ns"}, &Row::halt_poll_ns);
+  table.add({"won", "won"}, &Row::won);
+  table.add({"lost", "lost"}, &Row::lost);
+  table.add({"polling_ns", "polled", Unit::kNanoseconds}, &Row::polling_ns);
+  table.add(share_of("time"), [](const Row& row) { return Share{row.polling_ns, row.time_ns}; });
+  table.add({"late_ns", "wake-ups", Unit::kNanoseconds, 0, kShareDropped}, &Row::late_ns);
   table.add({"saved_ns", "saved", Unit::kNanoseconds}, [](const Row& row) {
-    return static_cast<std::int64_t>(row.late_ns - row.setting.late_ns);
+    return static_cast<std::int64_t>(row.recorded_late_ns - row.late_ns);
   });
   return table;
 }
 
 // Returns a vCPU's table of other values of halt_poll_ns; without halts it has no rows.
-Table replay_of(const HaltCostRow& costs) {
+Table replay_of(const HaltRow& row) {
+  const HaltReplays& replays = row.replays;
   std::vector<ReplayRow> rows;
-  for (const HaltReplays::Row& setting : costs.replay)
-    if (costs.halts != 0) rows.push_back({setting, costs.late_ns, costs.time_ns});
+  for (const HaltReplays::Row& setting : replays.rows(replays.halves()))
+    if (replays.halts() != 0) rows.push_back({setting, replays.late_ns(), row.totals.time_ns()});
   Table table = replay_table(std::move(rows));
   table.key = "replay";
-  table.facts = {{"halts", costs.halts},
-                 {"wakes_unknown", costs.wakes_unknown},
-                 {"late_ns", costs.late_ns},
-                 {"shrink", std::uint64_t{costs.halves ? 2u : 0u}},
-                 {"shrink_recorded", costs.saw_shrinking}};
+  table.facts = {{"halts", replays.halts()},
+                 {"wakes_unknown", row.wakes_unknown},
+                 {"late_ns", replays.late_ns()},
+                 {"shrink", std::uint64_t{replays.halves() ? 2u : 0u}},
+                 {"shrink_recorded", replays.saw_shrinking()}};
   return table;
 }
 
 // Returns the effect of each value of halt_poll_ns on all vCPUs together.
-std::vector<ReplayRow> sum_of_replays(std::span<const HaltCostRow> costs) {
+std::vector<ReplayRow> sum_of_replays(std::span<const HaltRow> vcpus) {
   std::vector<ReplayRow> sums(HaltReplays::kSettings.size());
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    HaltReplays::Row& sum = sums[i].setting;
-    sum.halt_poll_ns = HaltReplays::kSettings[i];
-    for (const HaltCostRow& row : costs) {
-      sum.won += row.replay[i].won;
-      sum.lost += row.replay[i].lost;
-      sum.polling_ns += row.replay[i].polling_ns;
-      sum.late_ns += row.replay[i].late_ns;
-      sums[i].late_ns += row.late_ns;
-      sums[i].time_ns += row.time_ns;
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i].halt_poll_ns = HaltReplays::kSettings[i];
+  for (const HaltRow& vcpu : vcpus) {
+    const HaltReplays::Rows settings = vcpu.replays.rows(vcpu.replays.halves());
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      sums[i].won += settings[i].won;
+      sums[i].lost += settings[i].lost;
+      sums[i].polling_ns += settings[i].polling_ns;
+      sums[i].late_ns += settings[i].late_ns;
+      sums[i].recorded_late_ns += vcpu.replays.late_ns();
+      sums[i].time_ns += vcpu.totals.time_ns();
     }
   }
   return sums;
 }
 
 // Returns text's table of all vCPUs together, with the assumptions of the replay.
-Table replay_in_text(std::span<const HaltCostRow> costs, bool cycles) {
+Table replay_in_text(std::span<const HaltRow> vcpus, bool cycles) {
   std::uint64_t halts = 0, late = 0, unknown = 0;
   bool halves = false, seen = false;
-  for (const HaltCostRow& row : costs) {
-    halts += row.halts;
-    late += row.late_ns;
+  for (const HaltRow& row : vcpus) {
+    halts += row.replays.halts();
+    late += row.replays.late_ns();
     unknown += row.wakes_unknown;
-    halves = halves || row.halves;
-    seen = seen || row.saw_shrinking;
+    halves = halves || row.replays.halves();
+    seen = seen || row.replays.saw_shrinking();
   }
   Table none;
   none.json = false;
@@ -196,7 +158,7 @@ Table replay_in_text(std::span<const HaltCostRow> costs, bool cycles) {
                              events::sched_waking.full_name)}};
     return none;
   }
-  Table table = replay_table(sum_of_replays(costs));
+  Table table = replay_table(sum_of_replays(vcpus));
   table.json = false;
   table.titles = {"halt_poll_ns replayed"};
   table.after = {{.text = fmt::format(
@@ -215,12 +177,17 @@ Table replay_in_text(std::span<const HaltCostRow> costs, bool cycles) {
   return table;
 }
 
-TableOf<HaltCostRow> halt_cost_table(std::vector<HaltCostRow> rows, const ReportData& report) {
-  using Row = HaltCostRow;
+TableOf<HaltRow> halt_cost_table(std::vector<HaltRow> rows, const ReportData& report) {
+  using Row = HaltRow;
   const bool cycles = report.cycles;
+  // The cost of polling, without the halts of halts_unknown: a limit if halts_bounded is not 0.
   const auto polling = [](const Row& row) -> CellValue {
-    const bool known = row.halts + row.wakes_unknown != row.halts_unknown;
-    return known ? Share{row.polling_ns, row.time_ns, row.halts_bounded != 0} : CellValue();
+    if (row.replays.halts() + row.wakes_unknown == row.halts_unknown) return {};
+    return Share{row.polling_ns + row.polling_at_most_ns, row.totals.time_ns(),
+                 row.halts_bounded != 0};
+  };
+  const auto halted = [](const Row& row) {
+    return row.totals.parts[static_cast<std::size_t>(Part::kHalted)];
   };
   TableOf<Row> table({.key = "halt_costs", .csv = true, .csv_children = !cycles}, std::move(rows),
                      [with_vm = shows_vms(report)](const Row& row) { return row.text(with_vm); });
@@ -231,11 +198,15 @@ TableOf<HaltCostRow> halt_cost_table(std::vector<HaltCostRow> rows, const Report
   if (table.rows != 0) table.titles = {"Idle"};
   table.add({"vm"}, &Row::vm);
   table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.vcpu, kNoVcpu); });
-  table.add({"exits", "exits"}, &Row::exits);
+  table.add({"exits", "exits"}, [](const Row& row) { return row.totals.exits; });
   table.add({"halt_exits", "halts"}, &Row::halt_exits);
-  table.add(share_of("exits"), [](const Row& row) { return Share{row.halt_exits, row.exits}; });
-  table.add({"halted_ns", "halted", Unit::kDuration}, &Row::halted_ns);
-  table.add(share_of("time"), [](const Row& row) { return Share{row.halted_ns, row.time_ns}; });
+  table.add(share_of("exits"), [](const Row& row) {
+    return Share{row.halt_exits, row.totals.exits};
+  });
+  table.add({"halted_ns", "halted", Unit::kDuration}, halted);
+  table.add(share_of("time"), [=](const Row& row) {
+    return Share{halted(row), row.totals.time_ns()};
+  });
   table.add({"", "polled", Unit::kNanoseconds}, polling);
   table.add(share_of("time"), [=](const Row& row) { return cycles ? CellValue() : polling(row); });
   table.add({"polling_ns"}, polling);
@@ -257,7 +228,7 @@ class HaltTables : public TableSink {
                                           const Naming& names) const override {
     std::vector<Table> tables = {halt_table(data, names)};
     if (!has_costs_) return tables;
-    std::vector<HaltCostRow> rows = halt_cost_rows(names);
+    std::vector<HaltRow> rows = halt_cost_rows(names);
     Table replay = replay_in_text(rows, data.cycles);
     tables.push_back(halt_cost_table(std::move(rows), data));
     tables.push_back(std::move(replay));

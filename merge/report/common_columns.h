@@ -1,6 +1,7 @@
 // Columns that several tables have: the parts of a time, and the figures of a distribution.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -27,6 +28,12 @@ inline constexpr std::string_view kKernelOrUser = "kernel or QEMU";
   if (known[static_cast<std::size_t>(State::kKernel)] &&
       !known[static_cast<std::size_t>(State::kUser)])
     titles[static_cast<std::size_t>(Part::kKernel)] = kKernelOrUser;
+  return titles;
+}
+// Returns the titles of all states, as part_titles().
+[[nodiscard]] inline std::array<std::string_view, kStates> state_titles(const States& known) {
+  std::array<std::string_view, kStates> titles = kStateNames;
+  std::ranges::copy(part_titles(known), titles.begin());
   return titles;
 }
 template <typename Row, typename Get>

@@ -13,6 +13,7 @@
 #include "merge/report/common_columns.h"
 #include "merge/report/grouping.h"
 #include "merge/report/options.h"
+#include "merge/report/vcpus.h"
 
 namespace trapline {
 
@@ -85,28 +86,6 @@ bool matches_name(const PhaseSpec& spec, std::string_view name) {
   return ::fnmatch(spec.text.c_str(), std::string(name).c_str(), 0) == 0;
 }
 
-// Adds the times in which vCPUs were paused, offline or not seen. Text shows those that occurred.
-template <typename Whole>
-void add_away(TableOf<PhaseRow>& table, std::span<const PhaseRow> rows, const States& known,
-              const std::string& of, Whole whole) {
-  constexpr std::uint8_t kDropped = 1 + kParts;  // dropped before the parts' columns
-  for (const State state : {State::kPaused, State::kOffline, State::kNotSeen}) {
-    const auto i = static_cast<std::size_t>(state);
-    const bool never =
-        std::ranges::none_of(rows, [i](const PhaseRow& row) { return row.away[i] != 0; });
-    table.add(
-        {.key = std::string(kStateKeys[i]) + "_ns",
-         .title = never ? "" : std::string(kStateNames[i]),
-         .unit = Unit::kShare,
-         .drop_order = kDropped,
-         .whole = of},
-        [=](const PhaseRow& row) {
-          const std::uint64_t ns = row.away[i];
-          return Share{state == State::kNotSeen ? ns : known_ns(known, state, ns), whole(row)};
-        });
-  }
-}
-
 }  // namespace
 
 std::string_view ConsoleLines::add(const KvmDetail& detail, bool& ended) {
@@ -164,7 +143,7 @@ void PhaseTable::match_function(std::string_view function, Timestamp at) {
 void PhaseTable::event(const Event& event, const Pipeline& pipeline) {
   if (phases_.empty()) phases_.emplace_back().begin = pipeline.begin().value_or(event.at);
   if (const GuestRun* run = pipeline.exits().guest_run(); run && pipeline.counts(run->thread))
-    phase_at(run->begin).guest_ns += elapsed(run->begin, run->end);
+    phase_at(run->begin).totals.guest_ns += elapsed(run->begin, run->end);
   if (next_ >= specs_.size()) return;
   if (const auto* detail = std::get_if<KvmDetail>(&event.payload);
       detail && !is_guest(event.machine)) {
@@ -194,8 +173,8 @@ void PhaseTable::exit(const ExitSpan& exit, const Pipeline& pipeline) {
     });
   }
   Phase& phase = phase_at(exit.start);
-  ++phase.exits;
-  for (std::size_t i = 0; i < kParts; ++i) phase.parts[i] += exit.parts[i];
+  ++phase.totals.exits;
+  for (std::size_t i = 0; i < kParts; ++i) phase.totals.parts[i] += exit.parts[i];
   if (exit.halt) return;
   if (exit.device != kNoName) add(phase.devices, exit.device, exit.total());
   add(phase.functions, function, exit.total());
@@ -212,7 +191,7 @@ void PhaseTable::states(std::span<const StateRun> runs, const Pipeline& pipeline
       const bool is_first = phase + 1 == phases_.rend();
       const Timestamp from = is_first ? run.begin : std::max(run.begin, phase->begin);
       if (from >= until) continue;
-      phase->away[run.thread][static_cast<std::size_t>(run.state)] += elapsed(from, until);
+      phase->away[run.thread].of(run.state) += elapsed(from, until);
       until = from;
     }
   }
@@ -225,7 +204,7 @@ std::vector<PhaseRow> PhaseTable::rows(const Pipeline& pipeline, std::uint64_t e
     const std::uint64_t until =
         i + 1 < phases_.size() ? phases_[i + 1].begin.ns() : std::max(end_ns, phase.begin.ns());
     PhaseRow& row = rows.emplace_back();
-    static_cast<PhaseSums&>(row) = phase;
+    row.totals = phase.totals;
     row.name = phase.spec != nullptr ? phase.spec->name
                : phases_.size() == 1 ? "all"
                                      : "before " + phases_[1].spec->name;
@@ -234,7 +213,7 @@ std::vector<PhaseRow> PhaseTable::rows(const Pipeline& pipeline, std::uint64_t e
     row.ns = until - row.start_ns;
     for (const auto& [thread, away] : phase.away) {
       if (!pipeline.exits().state(thread)) continue;  // the thread runs no vCPU
-      for (std::size_t state = 0; state < kStates; ++state) row.away[state] += away[state];
+      row.totals.add(away);
     }
     std::uint64_t whole = 0;
     for (const auto& [name, sum] : phase.functions) whole += sum.ns;
@@ -265,7 +244,6 @@ std::vector<std::string> PhaseTable::never() const {
 TableOf<PhaseRow> phase_table(std::vector<PhaseRow> phases, const ReportData& report) {
   using Row = PhaseRow;
   const std::uint64_t begin = phases.empty() ? 0 : phases.front().start_ns;
-  const bool guest = report.knows(State::kGuest);
   const std::string of(report.vcpus_time());
   // Returns what a phase's shares are of: its time, once for each vCPU.
   const auto whole = [vcpus = std::max<std::size_t>(report.vcpus.size(), 1)](const Row& row) {
@@ -278,16 +256,9 @@ TableOf<PhaseRow> phase_table(std::vector<PhaseRow> phases, const ReportData& re
   table.add({"", "from", Unit::kDuration},
             [begin](const Row& row) { return row.start_ns - begin; });
   table.add({"ns", "time", Unit::kDuration}, &Row::ns);
-  table.add({"exits", "exits"}, &Row::exits);
-  table.add({.key = "guest_ns", .title = "guest", .unit = Unit::kShare, .whole = of},
-            [=](const Row& row) {
-              return guest ? CellValue(Share{row.guest_ns, whole(row)}) : CellValue();
-            });
-  add_parts(table, report.known_states(), part_titles(report.known_states()), of, 1,
-            [whole](const Row& row) {
-              return PartsOf{row.parts, whole(row)};
-            });
-  add_away(table, table.all(), report.known_states(), of, whole);
+  table.add({"exits", "exits"}, [](const Row& row) { return row.totals.exits; });
+  add_states(table, report.known_states(), state_titles(report.known_states()), of, 0, &Row::totals,
+             whole);
   return table;
 }
 

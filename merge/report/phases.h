@@ -9,7 +9,6 @@
 // offline or not seen is divided among the phases that it overlaps.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -52,16 +51,11 @@ struct PhaseShare {
   std::uint64_t whole = 0;  // time of all functions in the phase
 };
 
-struct PhaseSums {
-  std::uint64_t exits = 0, guest_ns = 0;
-  Parts parts{};  // parts of the exits that began in the phase
-};
-
-struct PhaseRow : PhaseSums {
+struct PhaseRow {
   std::string name;
   std::string pattern;  // empty: begins with the recording
   std::uint64_t start_ns = 0, ns = 0;
-  std::array<std::uint64_t, kStates> away{};  // ns: paused, offline, not seen
+  VcpuTotals totals;  // of all vCPUs, without their beginnings and ends
   // The time of exits by device and by guest function, the largest first, without halts.
   std::vector<PhaseShare> devices, functions;
 };
@@ -108,13 +102,14 @@ class PhaseTable : public TableSink {
                                           const Naming& names) const override;
 
  private:
-  using Sums = std::map<NameId, PhaseShare>;        // without names
-  using Away = std::array<std::uint64_t, kStates>;  // ns: paused, offline, not seen
-  struct Phase : PhaseSums {
+  using Sums = std::map<NameId, PhaseShare>;  // without names
+  struct Phase {
+    VcpuTotals totals;                // the guest's runs, and the exits, that began in the phase
     const PhaseSpec* spec = nullptr;  // nullptr: the time before the first phase
     Timestamp begin;
     Sums devices, functions;
-    std::map<ThreadId, Away> away;  // by thread; some may turn out to run no vCPU
+    // Times paused, offline or not seen, by thread; some may turn out to run no vCPU.
+    std::map<ThreadId, VcpuTotals> away;
   };
   [[nodiscard]] Phase& phase_at(Timestamp at);
   // Begins the first possible phase whose pattern `matches`, if there is one.

@@ -13,9 +13,8 @@
 namespace trapline {
 namespace {
 
-// The order in which a narrow terminal drops columns, the highest first.
-constexpr std::uint8_t kStays = 0, kOfParts = 1, kRareState = kOfParts + kParts,
-                       kCount = kRareState + 1, kRate = kCount + 1, kNotKnown = kRate + 1;
+// The order in which a narrow terminal drops columns, the highest first, after those of states.
+constexpr std::uint8_t kCount = kParts + 2, kRate = kCount + 1, kNotKnown = kRate + 1;
 
 // Calls add(key, get) for each figure of an Overhead; get(overhead) returns its value. `known`: the
 // events show how long vCPUs waited for a CPU.
@@ -34,50 +33,12 @@ void each_figure(bool known, const auto& add) {
   });
 }
 
-std::uint64_t time_in(State state, const VcpuRow& row) { return VcpuTotals(row.totals).of(state); }
-
 }  // namespace
 
 bool shows_vms(const ReportData& report) {
   return std::any_of(report.vcpus.begin(), report.vcpus.end(), [&](const VcpuRow& row) {
     return row.vm != report.vcpus.front().vm || !row.vm_name.empty();
   });
-}
-
-void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const States& known,
-                std::optional<std::uint64_t> interval) {
-  constexpr State kStatesInOrder[] = {State::kGuest,     State::kKernel,  State::kUser,
-                                      State::kPreempted, State::kBlocked, State::kHalted,
-                                      State::kPaused,    State::kOffline, State::kNotSeen};
-  const bool calls = interval.has_value();
-  for (const State state : kStatesInOrder) {
-    const auto i = static_cast<std::size_t>(state);
-    const bool of_all = i < kParts || state == State::kGuest;
-    std::string title(!calls && i < kParts ? part_titles(known)[i] : kStateNames[i]);
-    if (calls && state == State::kUser) title = "devices";
-    if (calls && state == State::kNotSeen) title = "elsewhere";
-    const bool never = std::none_of(rows.begin(), rows.end(),
-                                    [&](const VcpuRow& row) { return time_in(state, row) != 0; });
-    // Calls have no time in the kernel. Rare states are shown only if a vCPU was in them.
-    const bool of_calls = state == State::kGuest || state == State::kUser ||
-                          state == State::kPreempted || state == State::kBlocked ||
-                          state == State::kNotSeen;
-    if (calls ? !of_calls : !of_all && never) title.clear();
-    const std::size_t drop_order = state == State::kGuest                  ? kStays
-                                   : state != State::kNotSeen && !known[i] ? kNotKnown
-                                   : i < kParts                            ? kOfParts + i
-                                                                           : kRareState;
-    table.add({.key = std::string(kStateKeys[i]) + "_ns",
-               .title = title,
-               .unit = Unit::kShare,
-               .drop_order = static_cast<std::uint8_t>(drop_order),
-               .whole = calls ? "wall time" : "the vCPU's time"},
-              [=](const VcpuRow& row) -> CellValue {
-                const std::uint64_t ns = time_in(state, row);
-                return Share{state == State::kNotSeen ? ns : known_ns(known, state, ns),
-                             calls ? *interval : row.totals.time_ns()};
-              });
-  }
 }
 
 std::optional<std::uint64_t> exits_per_second(const VcpuRow& row, const ReportData& report) {
@@ -137,6 +98,10 @@ namespace {
 
 constexpr std::size_t kMostShown = 16;
 
+// Calls have no time in the kernel, and none of the states that KVM's events show.
+constexpr std::array<std::string_view, kStates> kTitlesOfCalls = {
+    "", "devices", "preempted", "blocked", "", "guest", "", "", "elsewhere"};
+
 // Returns the table of `rows`, which are the report's rows, or those of them that text shows.
 TableOf<VcpuRow> table_of(std::span<const VcpuRow> rows, const ReportData& report) {
   const bool calls = report.rows_of == RowsOf::kCalls, with_vm = shows_vms(report);
@@ -160,8 +125,13 @@ TableOf<VcpuRow> table_of(std::span<const VcpuRow> rows, const ReportData& repor
              .unit = Unit::kDuration,
              .drop_order = kCount},
             [](const VcpuRow& row) { return row.totals.time_ns(); });
-  add_states(table, report.vcpus, report.known_states(),
-             calls ? std::optional(report.end_ns - report.start_ns) : std::nullopt);
+  const States known = report.known_states();
+  const std::uint64_t interval = report.end_ns - report.start_ns;
+  const auto whole = [calls, interval](const VcpuRow& row) {
+    return calls ? interval : row.totals.time_ns();
+  };
+  add_states(table, known, calls ? kTitlesOfCalls : state_titles(known),
+             calls ? "wall time" : "the vCPU's time", kNotKnown, &VcpuRow::totals, whole);
   if (calls) return table;
   table.add({"start_ns"}, [](const VcpuRow& row) { return row.totals.begin.ns(); });
   table.add({"end_ns"}, [](const VcpuRow& row) { return row.totals.end.ns(); });

@@ -1,11 +1,13 @@
 // The vCPUs of a report: where their time went.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
+#include <string_view>
 
 #include "merge/pass/naming.h"
 #include "merge/report/report_data.h"
@@ -35,6 +37,39 @@ void add_vcpu(TableOf<Row>& table, bool has_tid) {
   if (has_tid) add_tid(table, &Row::thread);
 }
 
+// Adds a column for each state, with its share of `whole(row)`, which is called `of`. `totals`: a
+// member of the row. `titles`: without a title, text has no such column; nor, of a state that is
+// rare, if no row has any. `not_known`: Column::drop_order of states whose times are not known; 0:
+// as if they were known.
+template <typename Row, typename Whole>
+void add_states(TableOf<Row>& table, const States& known,
+                const std::array<std::string_view, kStates>& titles, const std::string& of,
+                std::uint8_t not_known, VcpuTotals Row::*totals, Whole whole) {
+  for (const State state :
+       {State::kGuest, State::kKernel, State::kUser, State::kPreempted, State::kBlocked,
+        State::kHalted, State::kPaused, State::kOffline, State::kNotSeen}) {
+    const auto i = static_cast<std::size_t>(state);
+    const auto time = [state, totals](const Row& row) { return VcpuTotals(row.*totals).of(state); };
+    const bool is_rare = i >= kParts && state != State::kGuest;
+    const bool never =
+        is_rare && std::ranges::all_of(table.all(), [&](const Row& row) { return time(row) == 0; });
+    const std::size_t drop_order = state == State::kGuest ? 0
+                                   : not_known != 0 && state != State::kNotSeen && !known[i]
+                                       ? not_known
+                                       : 1 + std::min(i, kParts);
+    table.add(
+        {.key = std::string(kStateKeys[i]) + "_ns",
+         .title = std::string(never ? "" : titles[i]),
+         .unit = Unit::kShare,
+         .drop_order = static_cast<std::uint8_t>(drop_order),
+         .whole = of},
+        [=](const Row& row) {
+          const std::uint64_t ns = time(row);
+          return Share{state == State::kNotSeen ? ns : known_ns(known, state, ns), whole(row)};
+        });
+  }
+}
+
 // Returns the vCPU's rate of exits in the time in which its exits were seen; nullopt if that time
 // is not known.
 [[nodiscard]] std::optional<std::uint64_t> exits_per_second(const VcpuRow& row,
@@ -45,10 +80,6 @@ void add_vcpu(TableOf<Row>& table, bool has_tid) {
 // Returns the table of vCPUs, which borrows the report's rows. Of many vCPUs, text shows the
 // busiest; and a row that sums up all.
 [[nodiscard]] Table vcpu_table(const ReportData& report);
-// Adds a column for each state, with its share of the vCPU's time, or of `interval` if the rows are
-// of calls.
-void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const States& known,
-                std::optional<std::uint64_t> interval = std::nullopt);
 // Adds the facts "overhead.guest_ns", … for all vCPUs together.
 void add_overhead(Facts& facts, const ReportData& report);
 

@@ -57,7 +57,7 @@ TEST(PhaseColumns, AStateThatIsRareIsShownWhereAVcpuWasInIt) {
     return found == table.columns.end() ? std::string("none") : found->title;
   };
   EXPECT_EQ(title(), "");
-  rows.back().away[static_cast<std::size_t>(State::kOffline)] = 5;
+  rows.back().totals.offline_ns = 5;
   EXPECT_EQ(title(), "offline");
 }
 
@@ -107,8 +107,8 @@ class PhaseTableTest : public testing::Test {
     std::vector<std::string> all;
     for (const PhaseRow& row : report.rows) {
       all.push_back(row.name + " at " + std::to_string(row.start_ns) + " for " +
-                    std::to_string(row.ns) + ", exits " + std::to_string(row.exits) + ", guest " +
-                    std::to_string(row.guest_ns));
+                    std::to_string(row.ns) + ", exits " + std::to_string(row.totals.exits) +
+                    ", guest " + std::to_string(row.totals.guest_ns));
     }
     return all;
   }
@@ -119,7 +119,7 @@ TEST_F(PhaseTableTest, ATextOnTheConsoleBeginsAPhase) {
                                              byte(210, 'b'), entry(220), exit(300), entry(330)});
   EXPECT_THAT(texts(report), ElementsAre("before second at 100 for 110, exits 2, guest 80",
                                          "second at 210 for 790, exits 1, guest 80"));
-  EXPECT_EQ(report.rows[1].parts[0], 30u);
+  EXPECT_EQ(report.rows[1].totals.parts[0], 30u);
 }
 
 TEST_F(PhaseTableTest, AWildcardWaitsForTheLinesEnd) {
@@ -154,9 +154,9 @@ TEST_F(PhaseTableTest, AnOfflineTimeIsDividedAmongThePhasesThatItLiesIn) {
             reload(118, ThreadId{102}), entry(120), exit(200), byte(210, 'b'), entry(220),
             entry(300, kVcpu1), exit(400), entry(410)});
   ASSERT_EQ(report.rows.size(), 2u);
-  EXPECT_EQ(report.rows[0].away[static_cast<std::size_t>(State::kOffline)], 95u);
-  EXPECT_EQ(report.rows[1].away[static_cast<std::size_t>(State::kOffline)], 90u);
-  EXPECT_EQ(report.rows[1].away[static_cast<std::size_t>(State::kPaused)], 0u);
+  EXPECT_EQ(report.rows[0].totals.offline_ns, 95u);
+  EXPECT_EQ(report.rows[1].totals.offline_ns, 90u);
+  EXPECT_EQ(report.rows[1].totals.paused_ns, 0u);
 }
 
 TEST_F(PhaseTableTest, ALineIsCutAtItsMost) {

@@ -81,51 +81,6 @@ std::vector<const Table::Described*> shown_columns(const Table& table, unsigned 
 
 namespace {
 
-// Finds the cells to highlight: the largest part of a row, and the largest cell of a column.
-class Standing {
- public:
-  Standing(const Table& table, const std::vector<const Table::Described*>& columns)
-      : columns_(columns), largest_(columns.size()) {
-    for (std::size_t row = 0; row < table.rows; ++row) {
-      if (table.dim && table.dim(row)) continue;
-      for (std::size_t i = 0; i < columns.size(); ++i) {
-        if (columns[i]->highlight != Highlight::kLargest) continue;
-        const std::uint64_t ns = time_of(columns[i]->value(row)).value_or(0);
-        if (ns > largest_[i].ns) largest_[i] = {ns, row};
-      }
-    }
-  }
-
-  void mark(TextTable& text, std::size_t row) const {
-    std::optional<std::size_t> largest;
-    std::uint64_t most = 0;
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      const Highlight how = columns_[i]->highlight;
-      if (how == Highlight::kLargest && largest_[i].ns != 0 && largest_[i].row == row)
-        text.mark(i + 1, kAlarm);
-      if (how == Highlight::kProven) mark_proven(text, row, i);
-      if (how != Highlight::kLargestPart) continue;
-      const std::uint64_t ns = time_of(columns_[i]->value(row)).value_or(0);
-      if (ns > most) most = ns, largest = i;
-    }
-    if (largest) text.mark(*largest + 1, look_of_part(columns_[*largest]->title));
-  }
-
- private:
-  void mark_proven(TextTable& text, std::size_t row, std::size_t column) const {
-    const CellValue value = columns_[column]->value(row);
-    const auto* changed = std::get_if<Changed>(&value);
-    if (changed != nullptr && changed->proven) text.mark(column + 1, kBold);
-  }
-
-  struct Largest {
-    std::uint64_t ns = 0;
-    std::size_t row = 0;
-  };
-  const std::vector<const Table::Described*>& columns_;
-  std::vector<Largest> largest_;
-};
-
 // Prints a block of the table after an empty line, without rows that are absent from the block's
 // first column. Below it, prints how many rows were left out and which columns had no room. Returns
 // the keys of those columns.
@@ -144,18 +99,34 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
                       : head_above(*column, table.titles[block]);
   }
   TextTable text(std::move(titles));
-  const Standing standing(table, columns);
+  // For each column, the largest time so far in rows that are not dim, and its row.
+  std::vector<std::pair<std::uint64_t, std::size_t>> largest(columns.size());
   for (std::size_t row = 0; row < table.rows; ++row) {
+    const bool dim = table.dim && table.dim(row);
     std::vector<std::string> cells = {table.name(row)};
+    std::vector<CellValue> values;
     for (const Table::Described* column : columns) {
-      const CellValue value = column->value(row);
+      const CellValue& value = values.emplace_back(column->value(row));
       if (std::holds_alternative<Absent>(value)) break;
       cells.push_back(cell(value, *column, cycles));
     }
     if (cells.size() <= columns.size()) continue;
-    text.add(std::move(cells), table.dim && table.dim(row));
-    standing.mark(text, row);
+    const std::size_t at = text.add(std::move(cells), dim);
+    std::size_t part = 0;
+    std::uint64_t most = 0;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const Highlight how = columns[i]->highlight;
+      const std::uint64_t ns = time_of(values[i]).value_or(0);
+      const auto* changed = std::get_if<Changed>(&values[i]);
+      if (how == Highlight::kProven && changed != nullptr && changed->proven)
+        text.mark(at, i + 1, kBold);
+      if (how == Highlight::kLargest && !dim && ns > largest[i].first) largest[i] = {ns, at};
+      if (how == Highlight::kLargestPart && ns > most) most = ns, part = i + 1;
+    }
+    if (most != 0) text.mark(at, part, look_of_part(columns[part - 1]->title));
   }
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    if (largest[i].first != 0) text.mark(largest[i].second, i + 1, kAlarm);
   if (text.empty()) return {};
   out << '\n';
   std::vector<std::string> no_room;

@@ -51,13 +51,15 @@ class TextTable {
   };
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  // Adds a row with as many cells as titles. `dim`: the row is less important than the others.
-  void add(std::vector<std::string> cells, bool dim = false) {
+  // Adds a row with as many cells as titles; returns its number. `dim`: the row is less important
+  // than the others.
+  std::size_t add(std::vector<std::string> cells, bool dim = false) {
     rows_.push_back({std::move(cells), {}, dim});
+    return rows_.size() - 1;
   }
-  // Highlights a cell of the last row. In a row that is dim, no cell is highlighted.
-  void mark(std::size_t column, std::string_view look) {
-    rows_.back().looks.emplace_back(column, look);
+  // Highlights a cell. In a row that is dim, no cell is highlighted.
+  void mark(std::size_t row, std::size_t column, std::string_view look) {
+    rows_[row].looks.emplace_back(column, look);
   }
   [[nodiscard]] bool empty() const { return rows_.empty(); }
   // Prints the table; returns the columns for which there was no room.

@@ -128,10 +128,8 @@ TEST(CutAtBlankTest, CutsWordsOnlyWhereOneIsTooLongAndCountsCharacters) {
 
 TEST(TextTableTest, CellsStandOutInRowsThatAreNotDimAndTheirColumnsStayWide) {
   TextTable table({"key", "max"});
-  table.add({"a", "7"});
-  table.mark(1, kAlarm);
-  table.add({"b", "10"}, true);
-  table.mark(1, kAlarm);
+  table.mark(table.add({"a", "7"}), 1, kAlarm);
+  table.mark(table.add({"b", "10"}, true), 1, kAlarm);
   std::ostringstream out;
   EXPECT_THAT(table.print(out, {.colours = true}), testing::IsEmpty());
   EXPECT_EQ(out.str(), bold("key  max") + "\na      " + std::string(kAlarm) +

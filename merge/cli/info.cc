@@ -73,7 +73,7 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
   std::sort(events.begin(), events.end(),
             [](const auto& a, const auto& b) { return a.second > b.second; });
   if (events.empty()) return;
-  TextTable table({"  event", "count"});
+  TextTable table({{.title = "  event"}, {.title = "count"}});
   for (const auto& [name, count] : events) table.add({"  " + printable(name), grouped(count)});
   table.print(out, style);
 }

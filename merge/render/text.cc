@@ -86,19 +86,14 @@ namespace {
 // the keys of those columns.
 std::vector<std::string> print_block(const Table& table, unsigned block, bool cycles,
                                      std::ostream& out, const TextStyle& style) {
-  std::vector<TextTable::Column> titles = {table.titles[block]};
   const std::vector<const Table::Described*> columns = shown_columns(table, block);
-  for (const Table::Described* column : columns) {
-    TextTable::Column& shown = titles.emplace_back(column->title);
-    shown.text = column->unit == Unit::kText || column->unit == Unit::kSubject;
-    shown.drop_order = column->drop_order;
-    shown.joined = column->joined;
-    shown.above_may_go = column->unit != Unit::kShare;
-    shown.above = shown.above_may_go || !column->above.empty()
-                      ? column->above
-                      : head_above(*column, table.titles[block]);
+  std::vector<Column> shown = {{.title = table.titles[block]}};
+  for (const Table::Described* described : columns) {
+    Column& column = shown.emplace_back(*described);
+    if (column.unit == Unit::kShare && column.above.empty())
+      column.above = head_above(column, table.titles[block]);
   }
-  TextTable text(std::move(titles));
+  TextTable text(std::move(shown));
   // For each column, the largest time so far in rows that are not dim, and its row.
   std::vector<std::pair<std::uint64_t, std::size_t>> largest(columns.size());
   for (std::size_t row = 0; row < table.rows; ++row) {

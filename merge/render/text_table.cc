@@ -109,9 +109,13 @@ namespace {
 
 constexpr std::size_t kColumnGap = 2;
 
+bool is_text(const Column& column) {
+  return column.unit == Unit::kText || column.unit == Unit::kSubject;
+}
+
 // Returns the columns for which there is room, in their order. Of joined columns, considers only
 // their sum or, if `sum` is false, all but their sum.
-std::vector<std::size_t> columns_with_room(const std::vector<TextTable::Column>& all,
+std::vector<std::size_t> columns_with_room(const std::vector<Column>& all,
                                            const std::vector<std::size_t>& widths, std::size_t room,
                                            bool sum) {
   std::vector<std::size_t> order(widths.size()), columns;
@@ -132,20 +136,19 @@ std::vector<std::size_t> columns_with_room(const std::vector<TextTable::Column>&
 }
 
 // Returns the line above the titles of all these columns but the first; empty if no head is shown.
-std::string line_above(const std::vector<TextTable::Column>& all,
-                       const std::vector<std::size_t>& columns,
+std::string line_above(const std::vector<Column>& all, const std::vector<std::size_t>& columns,
                        const std::vector<std::size_t>& widths) {
   std::string line;
   std::size_t end = widths[0];
   for (std::size_t i = 1; i < columns.size();) {
-    const TextTable::Column& first = all[columns[i]];
+    const Column& first = all[columns[i]];
     const std::string_view text = first.above;
     const std::size_t begin = end + kColumnGap, width = text_width(text);
     for (; i < columns.size() && all[columns[i]].above == text; ++i)
       end += kColumnGap + widths[columns[i]];
     // A head begins where its columns begin. If the head is too long, it ends where the columns
     // end, or is left out to make room for the next head.
-    if (begin + width + 3 * kColumnGap > end && first.above_may_go) continue;
+    if (begin + width + 3 * kColumnGap > end && first.unit != Unit::kShare) continue;
     const std::size_t used = text_width(line) + (line.empty() ? 0 : 1);
     const std::size_t at =
         begin + width <= end ? begin : std::max(end - std::min(end, width), used);
@@ -186,7 +189,7 @@ std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& st
   // A text in the last column gives room to the first, which says what the row is.
   std::size_t& last = widths[columns.back()];
   const std::size_t lack = std::min(whole, kFirst) - std::min({whole, kFirst, room});
-  if (columns.size() > 1 && columns_[columns.back()].text && last >= kFirst + lack) {
+  if (columns.size() > 1 && is_text(columns_[columns.back()]) && last >= kFirst + lack) {
     last -= lack;
     room += lack;
   }
@@ -200,9 +203,9 @@ std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& st
       const std::string text = without_middle(cell(column), widths[column]);
       pad(line, kColumnGap);
       const std::size_t rest = widths[column] - text_width(text);
-      if (!columns_[column].text) pad(line, rest);
+      if (!is_text(columns_[column])) pad(line, rest);
       line += looking(look(column), text, style);
-      if (columns_[column].text && i + 1 < columns.size()) pad(line, rest);
+      if (is_text(columns_[column]) && i + 1 < columns.size()) pad(line, rest);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     return line;

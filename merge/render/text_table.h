@@ -38,17 +38,8 @@ inline constexpr std::string_view kVmmLook = "\x1b[38;5;130m";
 
 class TextTable {
  public:
-  struct Column {
-    // Implicit, so that a title alone is a column that is never dropped.
-    template <typename Title>
-    Column(Title&& words) : title(std::forward<Title>(words)) {}  // NOLINT(bugprone-forwarding*)
-    std::string title;
-    bool text = false;            // on the left
-    std::uint8_t drop_order = 0;  // 0: never dropped; else lower numbers get their room first
-    std::string above{};          // a head that neighbours share: "of busy time"
-    bool above_may_go = false;    // leave `above` out if it has no room
-    Joined joined = Joined::kNever;
-  };
+  // Uses the columns' `title`, `drop_order`, `joined` and `above`. A text (`unit`) is on the left. A
+  // head `above` that has no room is left out, unless it is that of shares.
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
   // Adds a row with as many cells as titles; returns its number. `dim`: the row is less important

@@ -10,8 +10,14 @@
 namespace trapline {
 namespace {
 
+std::vector<Column> titled(std::initializer_list<const char*> titles) {
+  std::vector<Column> columns;
+  for (const char* title : titles) columns.push_back({.title = title});
+  return columns;
+}
+
 TEST(TextTableTest, AKeyTooWideForTheTerminalIsBrokenBeforeItsNumbers) {
-  TextTable table({"key", "count"});
+  TextTable table(titled({"key", "count"}));
   table.add({"a", "1"});
   table.add({"a name that is longer than the terminal is wide", "23"});
   std::ostringstream out;
@@ -26,11 +32,11 @@ TEST(TextTableTest, AKeyTooWideForTheTerminalIsBrokenBeforeItsNumbers) {
 }
 
 TEST(TextTableTest, ColumnsThatMayGoGoBeforeAKeyIsWrapped) {
-  std::vector<TextTable::Column> columns = {"key", "total", "p50", "mean", "about"};
+  std::vector<Column> columns = titled({"key", "total", "p50", "mean", "about"});
   columns[2].drop_order = 2;
   columns[3].drop_order = 3;
   columns[4].drop_order = 1;
-  columns[4].text = true;
+  columns[4].unit = Unit::kText;
   TextTable table(columns);
   table.add({"a key", "1 ns", "2 ns", "3 ns", "rtc"});
   table.add({"b", "4 ns", "5 ns", "6 ns", ""});
@@ -62,7 +68,7 @@ TEST(TextTableTest, ColumnsThatMayGoGoBeforeAKeyIsWrapped) {
 }
 
 TEST(TextTableTest, ALongKeyLeavesFiguresTheirRoomAndIsCutInTheMiddle) {
-  std::vector<TextTable::Column> columns = {"key", "total", "max"};
+  std::vector<Column> columns = titled({"key", "total", "max"});
   columns[2].drop_order = 1;
   TextTable table(columns);
   table.add({"a key of µ that has more than twenty-four columns", "1 ns", "2 ns"});
@@ -74,7 +80,8 @@ TEST(TextTableTest, ALongKeyLeavesFiguresTheirRoomAndIsCutInTheMiddle) {
 }
 
 TEST(TextTableTest, NeighboursShareAHeadAndALongOneEndsWhereTheyDo) {
-  std::vector<TextTable::Column> columns = {"key", "total", "share", "kernel", "user"};
+  std::vector<Column> columns = titled({"key", "total", "share", "kernel", "user"});
+  for (const std::size_t share : {2u, 3u, 4u}) columns[share].unit = Unit::kShare;
   columns[2].above = "of busy time";
   columns[3].above = columns[4].above = "of total";
   TextTable table(columns);
@@ -127,7 +134,7 @@ TEST(CutAtBlankTest, CutsWordsOnlyWhereOneIsTooLongAndCountsCharacters) {
 }
 
 TEST(TextTableTest, CellsStandOutInRowsThatAreNotDimAndTheirColumnsStayWide) {
-  TextTable table({"key", "max"});
+  TextTable table(titled({"key", "max"}));
   table.mark(table.add({"a", "7"}), 1, kAlarm);
   table.mark(table.add({"b", "10"}, true), 1, kAlarm);
   std::ostringstream out;
@@ -137,7 +144,7 @@ TEST(TextTableTest, CellsStandOutInRowsThatAreNotDimAndTheirColumnsStayWide) {
 }
 
 TEST(TextTableTest, TellsTheColumnsForWhichThereWasNoRoom) {
-  std::vector<TextTable::Column> columns = {"key", "one", "two"};
+  std::vector<Column> columns = titled({"key", "one", "two"});
   columns[1].drop_order = 2;
   columns[2].drop_order = 1;
   TextTable table(columns);

@@ -25,7 +25,7 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
     if (!text.empty()) print_wrapped(fmt::format("  {:<12}", name), printable(text), out, style);
   };
   const auto alarm = [&](std::string_view name, const std::string& text) {
-    print_wrapped(fmt::format("  {:<12}", name), text, out, style, {.label = kAlarm});
+    print_wrapped(fmt::format("  {:<12}", name), text, out, style, kAlarm);
   };
   for (const auto& [name, text] : source.facts())
     name == kDamagedFact ? alarm(name, text) : fact(name, text);

@@ -245,8 +245,7 @@ void print_paragraph(const Paragraph& paragraph, std::ostream& out, const TextSt
   const std::string_view look = paragraph.look == LabelLook::kWarning  ? kAlarm
                                 : paragraph.look == LabelLook::kStrong ? kBold
                                                                        : std::string_view();
-  print_wrapped(paragraph.label, paragraph.text, out, style,
-                {.label = look, .figures = paragraph.figures});
+  print_wrapped(paragraph.label, paragraph.text, out, style, look, paragraph.figures);
 }
 
 void print_all(const std::vector<Paragraph>& paragraphs, std::ostream& out,

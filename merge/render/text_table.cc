@@ -244,13 +244,13 @@ std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& st
 }
 
 void print_wrapped(std::string_view label, const std::string& text, std::ostream& out,
-                   const TextStyle& style, const Emphasis& emphasis) {
+                   const TextStyle& style, std::string_view look, bool figures) {
   const std::vector<std::string_view> words = words_of(text);
   // Further lines begin below the first word, unless a long label leaves them little room.
   constexpr std::size_t kOfWidth = 3, kBehindLongLabel = 6;
   const std::size_t indent =
       text_width(label) * kOfWidth <= style.width ? text_width(label) : kBehindLongLabel;
-  std::string line = looking(emphasis.label, label, style);
+  std::string line = looking(look, label, style);
   std::size_t width = text_width(label);
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (i != 0 && width + 1 + text_width(words[i]) > style.width) {
@@ -262,7 +262,7 @@ void print_wrapped(std::string_view label, const std::string& text, std::ostream
     const auto word = [&words](std::size_t at) {
       return at < words.size() ? words[at] : std::string_view();
     };
-    const bool figure = emphasis.figures && is_figure(word(i - 1), words[i], word(i + 1));
+    const bool figure = figures && is_figure(word(i - 1), words[i], word(i + 1));
     const std::string_view bare = without_marks(words[i]);
     const std::size_t before = bare.empty() ? 0 : words[i].find(bare);
     line += words[i].substr(0, before);

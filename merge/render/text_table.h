@@ -68,18 +68,10 @@ class TextTable {
   std::vector<Row> rows_;
 };
 
-// The parts of a sentence that are highlighted.
-struct Emphasis {
-  std::string_view label{};  // the label's look
-  bool figures = false;      // highlights durations and percentages
-};
-// Prints the text, broken at blanks; further lines begin under its first word.
+// Prints the text, broken at blanks; further lines begin under its first word. `look`: that of the
+// label. `figures`: highlights durations and percentages.
 void print_wrapped(std::string_view label, const std::string& text, std::ostream& out,
-                   const TextStyle& style, const Emphasis& emphasis = {});
-inline void print_wrapped(const std::string& text, std::ostream& out, const TextStyle& style,
-                          const Emphasis& emphasis = {}) {
-  print_wrapped({}, text, out, style, emphasis);
-}
+                   const TextStyle& style, std::string_view look = {}, bool figures = false);
 
 // Cuts the text at the last blank within `columns`, or after `columns` characters if there is no
 // blank. Returns the rest.

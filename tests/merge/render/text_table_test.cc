@@ -95,9 +95,9 @@ TEST(TextTableTest, NeighboursShareAHeadAndALongOneEndsWhereTheyDo) {
 }
 
 std::string wrapped(std::string_view label, const std::string& text, const TextStyle& style,
-                    const Emphasis& emphasis) {
+                    std::string_view look = {}, bool figures = false) {
   std::ostringstream out;
-  print_wrapped(label, text, out, style, emphasis);
+  print_wrapped(label, text, out, style, look, figures);
   return out.str();
 }
 
@@ -105,22 +105,22 @@ std::string bold(const std::string& text) { return "\x1b[1m" + text + "\x1b[0m";
 
 TEST(PrintWrappedTest, DurationsAndPercentagesStandOutAndOtherNumbersDoNot) {
   const std::string text = "vCPU 0 took 83.0 ms (99.9%), 3 pieces of 1,000 ns; at 0x518 <0.1%.";
-  EXPECT_EQ(wrapped("", text, {.colours = true}, {.figures = true}),
+  EXPECT_EQ(wrapped("", text, {.colours = true}, {}, true),
             "vCPU 0 took " + bold("83.0") + ' ' + bold("ms") + " (" + bold("99.9%") +
                 "), 3 pieces of " + bold("1,000") + ' ' + bold("ns") + "; at 0x518 <" +
                 bold("0.1%") + ".\n");
-  EXPECT_EQ(wrapped("", text, {}, {.figures = true}), text + '\n');
+  EXPECT_EQ(wrapped("", text, {}, {}, true), text + '\n');
 }
 
 TEST(PrintWrappedTest, ColoursTakeNoColumns) {
   const std::string text = "1.00 s and 2.00 s";
-  EXPECT_EQ(wrapped("note:", text, {.width = 16}, {}), "note: 1.00 s and\n      2.00 s\n");
-  EXPECT_EQ(wrapped("note:", text, {.width = 16, .colours = true}, {.label = kBold}),
+  EXPECT_EQ(wrapped("note:", text, {.width = 16}), "note: 1.00 s and\n      2.00 s\n");
+  EXPECT_EQ(wrapped("note:", text, {.width = 16, .colours = true}, kBold),
             bold("note:") + " 1.00 s and\n      2.00 s\n");
 }
 
 TEST(PrintWrappedTest, AWordThatIsTooLongStandsWhereItIs) {
-  EXPECT_EQ(wrapped("", "aaaaaaaaaa bb", {.width = 6}, {}), "aaaaaaaaaa\nbb\n");
+  EXPECT_EQ(wrapped("", "aaaaaaaaaa bb", {.width = 6}), "aaaaaaaaaa\nbb\n");
 }
 
 TEST(CutAtBlankTest, CutsWordsOnlyWhereOneIsTooLongAndCountsCharacters) {

@@ -725,7 +725,8 @@ Table tree_in_text(const Explanation& explanation, bool has_steps) {
 
 TableOf<ExplainNode> tree_table(std::vector<ExplainNode> nodes) {
   using Row = ExplainNode;
-  TableOf<Row> table({.tree = true}, std::move(nodes), &Row::text);
+  TableOf<Row> table({}, std::move(nodes), &Row::text);
+  table.trees = table.all();
   table.add({"text"}, &Row::text);
   table.add({.key = "ns", .unit = Unit::kDuration}, &Row::ns);
   table.add({"count"}, [](const Row& row) {

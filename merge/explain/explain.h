@@ -15,13 +15,7 @@
 
 namespace trapline {
 
-// A time with what it consists of: the children sum to it.
-struct ExplainNode {
-  std::string text;
-  std::uint64_t ns = 0;
-  std::uint64_t count = 0;  // for a culprit, into how many pieces its time is split; 0: no count
-  std::vector<ExplainNode> children;
-};
+using ExplainNode = TimeTree;
 
 // A culprit that a vCPU waited for in a part of an exit.
 struct WaitedFor {

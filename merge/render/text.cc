@@ -158,36 +158,13 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
 
 constexpr std::size_t kTextColumns = 52, kTimeColumns = 9, kShareColumns = 8;
 
-// A row of a table that is drawn as a tree.
-struct Node {
-  std::string text;
-  std::uint64_t ns = 0, count = 0;
-  std::vector<Node> children;
-};
-
-// Returns the row as a node, with its children. The column with a duration has the node's time; the
-// other column with a number has how many pieces the time has (Node::count).
-Node node_of(const Table& table, std::size_t row) {
-  Node node{table.name(row), 0, 0, {}};
-  for (const Table::Described& column : table.columns) {
-    const CellValue value = column.value(row);
-    const auto* number = std::get_if<std::uint64_t>(&value);
-    if (number == nullptr) continue;
-    (column.unit == Unit::kDuration ? node.ns : node.count) = *number;
-  }
-  if (!table.children) return node;
-  for (const Table& child : table.children(row))
-    for (std::size_t i = 0; i < child.rows; ++i) node.children.push_back(node_of(child, i));
-  return node;
-}
-
-std::string pieces_text(const Node& node) {
+std::string pieces_text(const TimeTree& node) {
   return node.count > 1 ? fmt::format("  in {} pieces", grouped(node.count)) : std::string();
 }
 
-std::size_t pieces_columns(const Node& node) {
+std::size_t pieces_columns(const TimeTree& node) {
   std::size_t columns = text_width(pieces_text(node));
-  for (const Node& child : node.children) columns = std::max(columns, pieces_columns(child));
+  for (const TimeTree& child : node.children) columns = std::max(columns, pieces_columns(child));
   return columns;
 }
 
@@ -199,7 +176,7 @@ struct TreeStyle {
 };
 
 // `lead` begins the node's first line; `below` begins its further lines, and its children's lines.
-void print_node(const Node& node, const std::string& lead, const std::string& below,
+void print_node(const TimeTree& node, const std::string& lead, const std::string& below,
                 std::string_view look, const TreeStyle& style, std::ostream& out) {
   std::string text = lead + node.text;
   std::string rest;
@@ -218,7 +195,7 @@ void print_node(const Node& node, const std::string& lead, const std::string& be
     rest = cut_at_blank(line, style.columns);
     out << line << '\n';
   }
-  const auto largest = std::ranges::max_element(node.children, {}, &Node::ns);
+  const auto largest = std::ranges::max_element(node.children, {}, &TimeTree::ns);
   for (auto child = node.children.begin(); child != node.children.end(); ++child) {
     const bool last = child + 1 == node.children.end();
     print_node(*child, below + (last ? "└ " : "├ "), below + (last ? "  " : "│ "),
@@ -227,7 +204,7 @@ void print_node(const Node& node, const std::string& lead, const std::string& be
 }
 
 // Prints a time and its parts, each on a line, with their share of the whole.
-void print_tree(const Node& tree, bool cycles, std::ostream& out, const TextStyle& style) {
+void print_tree(const TimeTree& tree, bool cycles, std::ostream& out, const TextStyle& style) {
   constexpr std::size_t kGaps = 2;  // before a time that fills its column, and after a long text
   const std::size_t figures = kGaps + kTimeColumns + kShareColumns + pieces_columns(tree);
   constexpr std::size_t kFewest = 16;
@@ -261,8 +238,8 @@ void print_table(const Table& table, bool cycles, std::ostream& out, const TextS
     const auto keys = print_block(table, block, cycles, out, style);
     dropped.insert(dropped.end(), keys.begin(), keys.end());
   }
+  for (const TimeTree& tree : table.trees) print_tree(tree, cycles, out, style);
   for (std::size_t row = 0; row < table.rows; ++row) {
-    if (table.tree) print_tree(node_of(table, row), cycles, out, style);
     if (table.sentences) print_all(table.sentences(row), out, style);
     if (!table.text_children) continue;
     for (const Table& child : table.children(row)) print_table(child, cycles, out, style);

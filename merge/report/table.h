@@ -144,6 +144,14 @@ struct Paragraph {
   Shown shown = Shown::kAlways;
 };
 
+// A time with what it consists of: the children sum to it.
+struct TimeTree {
+  std::string text;
+  std::uint64_t ns = 0;
+  std::uint64_t count = 0;  // for a culprit, into how many pieces its time is split; 0: no count
+  std::vector<TimeTree> children;
+};
+
 // A table. JSON has a row's children as tables in the row. CSV has them as separate tables, whose
 // first column is the parent's name.
 struct Table {
@@ -179,7 +187,7 @@ struct Table {
   // Returns sentences that replace the row's line.
   std::function<std::vector<Paragraph>(std::size_t row)> sentences{};
   bool text_children = false;              // text prints the children's tables
-  bool tree = false;                       // text draws the rows and their children as a tree
+  std::span<const TimeTree> trees{};       // text draws these, which are the rows, as trees
   std::shared_ptr<const Table> in_text{};  // the table that replaces this one in text
 
   std::shared_ptr<const void> owned{};  // the rows, if the table owns them

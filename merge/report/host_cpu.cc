@@ -28,15 +28,6 @@
 namespace trapline {
 namespace {
 
-// Counts how often each key came; keys beyond the room count as one.
-template <typename Key>
-struct Counts {
-  static constexpr std::size_t kMost = 32;
-  std::map<Key, std::uint64_t> of;
-  std::uint64_t others = 0;
-  void add(const Key& what) { ++(of.size() >= kMost && !of.contains(what) ? others : of[what]); }
-};
-
 // Returns "KVM_IRQ_LINE_STATUS"; the number of an ioctl that kIoctls does not name.
 std::string ioctl_text(std::uint64_t command) {
   for (const Ioctl& ioctl : kIoctls)
@@ -81,11 +72,8 @@ struct HostVmRow {
   std::vector<HostThreadRow> threads;
 };
 
-// The time of a thread's exits with one reason, which packed() made a number.
-struct ReasonTimes {
-  std::uint64_t reason = 0;
-  std::array<std::uint64_t, 2> ns{};  // the kernel's part, QEMU's
-};
+// The times of a thread's exits by reason, which packed() made a number: the kernel's part, QEMU's.
+using ReasonTimes = std::map<std::uint64_t, std::array<std::uint64_t, 2>>;
 
 // Returns what ended a sleep: "timer", "vCPU", "main loop", "own thread", a thread's name, "disk",
 // "interrupt", "not known".
@@ -114,11 +102,11 @@ Ranked ranked(const std::map<std::string, std::uint64_t>& counts) {
 }
 
 // Returns what a thread did: "gsi 0 lowered" 1,510 times, "KVM_SIGNAL_MSI" 12 times.
-Ranked deeds_of(const Counts<std::uint64_t>& ioctls, const HostRuns::Lines& lines,
-                std::uint64_t messages) {
+Ranked deeds_of(const std::map<std::uint64_t, std::uint64_t>& ioctls, std::uint64_t other_ioctls,
+                const HostRuns::Lines& lines, std::uint64_t messages) {
   std::map<std::string, std::uint64_t> counts;
-  for (const auto& [command, count] : ioctls.of) counts[ioctl_text(command)] = count;
-  if (ioctls.others != 0) counts["other ioctls"] = ioctls.others;
+  for (const auto& [command, count] : ioctls) counts[ioctl_text(command)] = count;
+  if (other_ioctls != 0) counts["other ioctls"] = other_ioctls;
   for (const auto& [line, count] : lines)
     counts[fmt::format("gsi {} {}", line / 2, line % 2 != 0 ? "raised" : "lowered")] = count;
   if (messages != 0) counts["MSI"] = messages;
@@ -140,7 +128,7 @@ std::optional<HostThreadRow::Line> line_of(const HostRuns::Lines& lines) {
 // Adds rows with the parts of a vCPU thread's time, and below those of exits the `top` reasons that
 // took most of it.
 void add_parts(std::vector<HostThreadRow>& rows, const VcpuTotals& totals,
-               std::span<const ReasonTimes> reasons, std::size_t top, const ReportData& data,
+               const ReasonTimes& reasons, std::size_t top, const ReportData& data,
                const Naming& names) {
   const HostThreadRow thread = rows.back();
   const auto ns_of = [&](Part part) { return totals.parts[static_cast<std::size_t>(part)]; };
@@ -163,10 +151,9 @@ void add_parts(std::vector<HostThreadRow>& rows, const VcpuTotals& totals,
     add(key, std::move(name), others);
     if (others < thread.whole / 100) return;
     std::vector<std::pair<std::uint64_t, std::string>> most;
-    for (const ReasonTimes& one : reasons) {
-      const std::uint64_t ns = one.ns[static_cast<std::size_t>(part)];
-      if (ns != 0)
-        most.emplace_back(ns, ExitKeys({Dimension::kReason}).text({{one.reason}}, names));
+    for (const auto& [reason, times] : reasons) {
+      const std::uint64_t ns = times[static_cast<std::size_t>(part)];
+      if (ns != 0) most.emplace_back(ns, ExitKeys({Dimension::kReason}).text({{reason}}, names));
     }
     std::ranges::sort(most, std::greater());
     (void)keep_first(most, top);
@@ -482,8 +469,9 @@ class HostCpuTable : public TableSink {
     if (const auto& woke = pipeline.waits()->woke()) {
       Deeds* deeds = deeds_.get(woke->thread, kMostThreads);
       if (deeds != nullptr)
-        deeds->woken_by.add(
-            {woke->by->kind, woke->by->is_thread() ? woke->by->thread : ThreadId{}});
+        ++bounded(deeds->woken_by,
+                  {woke->by->kind, woke->by->is_thread() ? woke->by->thread : ThreadId{}},
+                  kMostDeeds, deeds->woken_otherwise);
     }
     const auto* ioctl = std::get_if<IoctlEnter>(&event.payload);
     const bool calls = ioctl != nullptr && ioctl->command != kKvmRun;
@@ -492,19 +480,13 @@ class HostCpuTable : public TableSink {
     if ((!calls && !messages) || pipeline.host_runs()->is_in_interrupt(event.cpu)) return;
     Deeds* deeds = deeds_.get(event.thread, kMostThreads);
     if (deeds == nullptr) return;
-    if (calls) deeds->ioctls.add(ioctl->command);
+    if (calls) ++bounded(deeds->ioctls, ioctl->command, kMostDeeds, deeds->other_ioctls);
     if (messages) ++deeds->messages;
   }
   void exit(const ExitSpan& exit, const Pipeline&) override {
     Deeds* deeds = deeds_.get(exit.thread, kMostThreads);
     if (deeds == nullptr) return;
-    const std::uint64_t reason = packed(exit.reason, exit.source);
-    if (deeds->exits[deeds->last].reason != reason) [[unlikely]] {
-      const auto of = std::ranges::find(deeds->exits, reason, &ReasonTimes::reason);
-      deeds->last = static_cast<std::size_t>(of - deeds->exits.begin());
-      if (of == deeds->exits.end()) deeds->exits.push_back({reason});
-    }
-    std::array<std::uint64_t, 2>& ns = deeds->exits[deeds->last].ns;
+    std::array<std::uint64_t, 2>& ns = deeds->exits[packed(exit.reason, exit.source)];
     ns[0] += exit.parts[static_cast<std::size_t>(Part::kKernel)];
     ns[1] += exit.parts[static_cast<std::size_t>(Part::kUser)];
   }
@@ -585,16 +567,16 @@ class HostCpuTable : public TableSink {
  private:
   static constexpr std::size_t kMostThreads = 1u << 16;  // limit of threads whose actions are kept
   struct Deeds {
-    Counts<std::uint64_t> ioctls;
-    std::uint64_t messages = 0;
-    Counts<std::pair<CulpritKind, ThreadId>> woken_by;
-    std::vector<ReasonTimes> exits = {{}};  // the first entry is of no reason
-    std::size_t last = 0;                   // index in `exits` of the last exit's reason
+    std::map<std::uint64_t, std::uint64_t> ioctls;
+    std::map<std::pair<CulpritKind, ThreadId>, std::uint64_t> woken_by;
+    std::uint64_t other_ioctls = 0, woken_otherwise = 0, messages = 0;
+    ReasonTimes exits;
   };
+  static constexpr std::size_t kMostDeeds = 32;  // limit of a thread's ioctls, and of its wakers
   static constexpr std::size_t kReasons = 3;
   [[nodiscard]] std::vector<HostVmRow> rows(const ReportData& data, const Naming& names) const {
     const Pipeline& pipeline = names.pipeline;
-    std::map<std::string, std::pair<const Vm*, HostVmRow>> by_id;
+    std::map<std::string, HostVmRow> by_id;
     std::map<ThreadId, VcpuTotals> totals;
     for (const VcpuTotalsOf& vcpu : pipeline.vcpus()) totals.emplace(vcpu.thread, vcpu.totals);
     auto threads = host_threads(names, pipeline.host_runs()->threads(pipeline.end()));
@@ -602,8 +584,9 @@ class HostCpuTable : public TableSink {
     const auto ran = [](const HostThread& one) { return one.runs.state.ran_ns; };
     std::ranges::stable_sort(threads, std::greater(), ran);
     for (const HostThread& thread : threads) {
-      auto& [vm, row] = by_id[thread.vm->id()];
-      vm = thread.vm;
+      HostVmRow& row = by_id[thread.vm->id()];
+      row.vm_name = thread.vm->given;
+      row.has_others = !thread.vm->inferred;
       if (thread.lacks_runs) {
         row.at_least = true;
         if (thread.unsure) row.unsure_ns += thread.runs.state.ran_ns;
@@ -618,17 +601,14 @@ class HostCpuTable : public TableSink {
     }
     const bool covers =
         pipeline.host_runs()->covers(Timestamp(data.start_ns), Timestamp(data.end_ns));
-    const bool is_all = std::ranges::none_of(
-        by_id, [](const auto& vm) { return vm.second.second.threads.empty(); });
+    const bool is_all =
+        std::ranges::none_of(by_id, [](const auto& vm) { return vm.second.threads.empty(); });
     std::vector<HostVmRow> rows;
     const auto length =
         static_cast<double>(std::max(data.end_ns - data.start_ns, std::uint64_t{1}));
-    for (auto& [id, of] : by_id) {
-      auto& [vm, row] = of;
+    for (auto& [id, row] : by_id) {
       if (row.threads.empty()) continue;
       row.vm = id;
-      row.vm_name = vm->given;
-      row.has_others = !vm->inferred;
       row.irq_time_apart = names.processes.irq_time_apart() == true;
       row.at_least |= data.counters.gaps != 0 || !covers;
       row.is_all = is_all;
@@ -641,9 +621,8 @@ class HostCpuTable : public TableSink {
         const auto vcpu = totals.find(row.threads.back().thread);
         const Deeds* deeds = deeds_.find(row.threads.back().thread);
         if (vcpu != totals.end())
-          add_parts(row.threads, vcpu->second,
-                    deeds == nullptr ? std::span<const ReasonTimes>() : deeds->exits, top_, data,
-                    names);
+          add_parts(row.threads, vcpu->second, deeds == nullptr ? ReasonTimes() : deeds->exits,
+                    top_, data, names);
       }
       for (HostThreadRow& one : row.threads) one.cpus = static_cast<double>(one.ns) / length;
       rows.push_back(std::move(row));
@@ -671,11 +650,11 @@ class HostCpuTable : public TableSink {
     const Deeds* deeds = deeds_.find(entry.thread);
     const Deeds& did = deeds == nullptr ? kNothing : *deeds;
     std::map<std::string, std::uint64_t> wakers;
-    if (did.woken_by.others != 0) wakers.emplace(text_of(HostRole::kNotKnown), did.woken_by.others);
-    for (const auto& [by, count] : did.woken_by.of)
+    if (did.woken_otherwise != 0) wakers.emplace(text_of(HostRole::kNotKnown), did.woken_otherwise);
+    for (const auto& [by, count] : did.woken_by)
       wakers[waker_text(by.first, by.second, names, *thread.vm)] += count;
     row.woken_by = ranked(wakers);
-    row.did = deeds_of(did.ioctls, lines, did.messages);
+    row.did = deeds_of(did.ioctls, did.other_ioctls, lines, did.messages);
     return row;
   }
 

@@ -39,7 +39,7 @@ std::vector<LiveRow> rows_of(const Frame& frame, const std::vector<Dimension>& b
   std::map<std::string, LiveRow> by_name;  // two numbers may have one name
   for (const Cell& cell : frame.cells) {
     if (!scope.holds(cell.slowest, engine.naming())) continue;
-    const GroupKey key = keys.part_of(cell.key, engine.dimensions());
+    const GroupKey key = keys.part_of(cell.key, engine.dimensions(), engine.pipeline().stacks());
     LiveRow& row = by_name[keys.text(key, engine.naming())];
     row.merge(cell.row);
     row.carried += cell.carried;
@@ -68,7 +68,8 @@ std::string text_of(const std::vector<Dimension>& by) {
 std::string dimension_text(const GroupKey& cell, Dimension dimension, const Engine& engine) {
   const std::vector<Dimension> by{dimension};
   const ExitKeys keys(by);
-  return keys.text(keys.part_of(cell, engine.dimensions()), engine.naming());
+  return keys.text(keys.part_of(cell, engine.dimensions(), engine.pipeline().stacks()),
+                   engine.naming());
 }
 
 ReportData data_of(const Frame& frame, const Scope& scope, const Engine& engine) {

@@ -181,16 +181,20 @@ const GroupKey& ExitKeys::of(const FunctionCall& call, const GuestStacks& stacks
   return key_;
 }
 
-GroupKey ExitKeys::part_of(const GroupKey& cell, const std::vector<Dimension>& all) const {
+GroupKey ExitKeys::part_of(const GroupKey& cell, const std::vector<Dimension>& all,
+                           const GuestStacks& stacks) const {
   if (const GroupKey* row = halted_row(cell.halted)) return *row;
   GroupKey key;
   std::size_t to = 0;
   for (const Dimension dimension : dimensions_) {
-    const auto end =
-        std::ranges::find(all, dimension == Dimension::kVm ? Dimension::kVcpu : dimension);
+    auto end = std::ranges::find(all, dimension);
+    const bool by_stack = end == all.end() && dimension == Dimension::kFunction;
+    if (end == all.end())
+      end = std::ranges::find(all, by_stack ? Dimension::kStack : Dimension::kVcpu);
     const bool after_detail = std::find(all.begin(), end, Dimension::kDetail) != end;
     const std::size_t from = static_cast<std::size_t>(end - all.begin()) + (after_detail ? 1 : 0);
-    key.words[to++] = cell.words[from];
+    const std::uint64_t word = cell.words[from];
+    key.words[to++] = by_stack ? stacks.innermost(static_cast<StackId>(word)) : word;
     if (dimension == Dimension::kDetail) key.words[to++] = cell.words[from + 1];
   }
   return key;

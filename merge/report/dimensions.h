@@ -95,23 +95,24 @@ class ExitKeys {
     key_.words[0] = packed(span.reason, span.source);
     return key_;
   }
-  // Returns the key of the one row that all halts share; nullptr if `halt` is false, or if the
-  // reason is a dimension: halts then have rows by reason.
-  [[nodiscard]] const GroupKey* halted_row(bool halt) const {
-    static constexpr GroupKey kRow{{}, true};
-    return halt && !by_reason_ ? &kRow : nullptr;
-  }
   // Returns the key of a call; see check_dimensions_of_calls().
   [[nodiscard]] const GroupKey& of(const FunctionCall& call, const GuestStacks& stacks);
   // Returns the key that of() makes for the exits of `cell`. `cell` is a key in the dimensions
-  // `all`, which contain these dimensions, with kVcpu in place of kVm.
-  [[nodiscard]] GroupKey part_of(const GroupKey& cell, const std::vector<Dimension>& all) const;
+  // `all`, which contain these dimensions; kVcpu may be there for kVm, kStack for kFunction.
+  [[nodiscard]] GroupKey part_of(const GroupKey& cell, const std::vector<Dimension>& all,
+                                 const GuestStacks& stacks) const;
   // Stands for the device of calls that accessed more than one.
   static constexpr std::uint64_t kSeveralDevices = ~std::uint64_t{0};
   // Returns a text such as "io / rtc".
   [[nodiscard]] std::string text(const GroupKey& key, const Naming& names) const;
 
  private:
+  // Returns the key of the one row that all halts share; nullptr if `halt` is false, or if the
+  // reason is a dimension: halts then have rows by reason.
+  [[nodiscard]] const GroupKey* halted_row(bool halt) const {
+    static constexpr GroupKey kRow{{}, true};
+    return halt && !by_reason_ ? &kRow : nullptr;
+  }
   [[nodiscard]] const GroupKey& of_several(const ExitSpan& span, StackId stack,
                                            const GuestStacks& stacks,
                                            std::span<const WaitShare> waits,

@@ -76,38 +76,18 @@ std::vector<Cells::Cell> Cells::sorted() const {
 
 namespace {
 
-// Returns the first word of a dimension in the key of a combination.
-std::size_t word_of(Dimension dimension) {
-  const auto at = std::ranges::find(kDimensions, dimension);
-  const bool after_detail = std::find(kDimensions.begin(), at, Dimension::kDetail) != at;
-  return static_cast<std::size_t>(at - kDimensions.begin()) + (after_detail ? 1 : 0);
-}
-
-// Returns the key in the dimensions `by`, from the words of a combination in kDimensions.
-GroupKey part_of(const GroupKey& combo, const std::vector<Dimension>& by,
-                 const GuestStacks& stacks) {
-  GroupKey key;
-  std::size_t at = 0;
-  for (const Dimension dimension : by) {
-    const bool function = dimension == Dimension::kFunction;
-    const std::size_t word = word_of(function ? Dimension::kStack : dimension);
-    key.words[at++] =
-        function ? stacks.innermost(static_cast<StackId>(combo.words[word])) : combo.words[word];
-    if (dimension == Dimension::kDetail) key.words[at++] = combo.words[word + 1];
-  }
-  return key;
-}
-
 using Combo = std::vector<std::size_t>;  // for each dimension, the number of its text; for halts 1
 
-Combo combo_of(const GroupKey& key, const Naming& names, std::vector<NumberedTexts>& texts) {
+Combo combo_of(GroupKey key, const Naming& names, std::vector<NumberedTexts>& texts) {
+  const bool halted = std::exchange(key.halted, false);
   Combo combo;
   for (std::size_t i = 0; i < kDimensions.size(); ++i) {
     const std::vector<Dimension> one = {kDimensions[i]};
-    const GroupKey part = part_of(key, one, names.pipeline.stacks());
-    combo.push_back(texts[i].number(ExitKeys(one).text(part, names)));
+    const ExitKeys keys(one);
+    combo.push_back(
+        texts[i].number(keys.text(keys.part_of(key, kDimensions, names.pipeline.stacks()), names)));
   }
-  combo.push_back(key.halted ? 1 : 0);
+  combo.push_back(halted ? 1 : 0);
   return combo;
 }
 
@@ -212,12 +192,9 @@ std::vector<GroupRow> Exits::rows(const Own& own, const Naming& names, bool dura
   std::map<std::string, ExitSums> sums;
   for (const ExitGroup& group : own.groups.rows())
     sums[own.keys.text(group.key, names)].merge(group);
-  for (const ExitGroup& combo : combos_.rows()) {
-    const GroupKey* halted = own.keys.halted_row(combo.key.halted);
-    const GroupKey key =
-        halted != nullptr ? *halted : part_of(combo.key, own.by, names.pipeline.stacks());
-    sums[own.keys.text(key, names)].merge(combo);
-  }
+  const GuestStacks& stacks = names.pipeline.stacks();
+  for (const ExitGroup& combo : combos_.rows())
+    sums[own.keys.text(own.keys.part_of(combo.key, kDimensions, stacks), names)].merge(combo);
   std::vector<GroupRow> rows;
   for (auto& [key, row] : sums) rows.push_back({std::move(row), key});
   std::stable_sort(rows.begin(), rows.end(), [durations](const GroupRow& a, const GroupRow& b) {

@@ -1,5 +1,6 @@
 // --faults: why pages of the guests were not mapped, and how long the faults took.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -12,7 +13,6 @@
 #include "merge/analyze/pipeline.h"
 #include "merge/model/kernel_events.h"
 #include "merge/report/grouping.h"
-#include "merge/report/options.h"
 #include "merge/report/report_data.h"
 #include "merge/report/table_kinds.h"
 #include "merge/report/units.h"
@@ -151,8 +151,6 @@ std::vector<Paragraph> sentences_of(const FaultSum& all, const FaultSum& devices
 
 class FaultTable : public TableSink {
  public:
-  explicit FaultTable(const ReportOptions& options) : top_(options.top) {}
-
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kExits | SpanClass::kFaults;
   }
@@ -221,7 +219,7 @@ class FaultTable : public TableSink {
           table.add({"address"}, &Row::address);
           table.add({"slot"}, [](const Row& row) { return text_or_null(row.slot); });
         },
-        top_ == 0 ? kTop : top_);
+        data.top == 0 ? kTop : data.top);
     Table& by_vcpu = add("fault_vcpus", vcpus(names), "page faults of",
                          [](TableOf<Row>& table) { add_vcpu(table, false); });
     if (by_vcpu.rows == 1) by_vcpu.titles.clear();
@@ -267,7 +265,6 @@ class FaultTable : public TableSink {
     return rows;
   }
 
-  std::size_t top_;
   std::map<PageFault::Why, FaultSum> causes_;
   struct Region {
     ThreadId thread{};  // a thread of the VM

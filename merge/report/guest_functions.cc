@@ -4,7 +4,6 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/pipeline.h"
 #include "merge/report/common_columns.h"
-#include "merge/report/options.h"
 #include "merge/report/report_data.h"
 #include "merge/report/table_kinds.h"
 
@@ -31,12 +30,11 @@ std::vector<GuestFunctionRow> guest_function_rows(const Pipeline& pipeline) {
 
 class GuestFunctionTable : public TableSink {
  public:
-  explicit GuestFunctionTable(const ReportOptions& options)
-      : top_(options.top), is_requested_(options.asks("--guest")) {}
   [[nodiscard]] std::vector<Table> tables(const ReportData& report,
                                           const Naming& names) const override {
     using Row = GuestFunctionRow;
-    if (!is_requested_ && report.rows_of != RowsOf::kCalls) return {};
+    const bool is_requested = report.tables_asked.contains("--guest");
+    if (!is_requested && report.rows_of != RowsOf::kCalls) return {};
     const bool calls = report.rows_of == RowsOf::kCalls, guest = report.knows(State::kGuest);
     const auto events = [](const Row& row) { return row.times.vmm_events; };
     const auto devices_at_most = [](const Row& row) {
@@ -45,7 +43,7 @@ class GuestFunctionTable : public TableSink {
     const auto parts = [](const Row& row) { return PartsOf{row.times.parts, row.times.total()}; };
     std::vector<Row> rows = guest_function_rows(names.pipeline);
     TableOf<Row> table(
-        {.key = "guest_functions", .left_out = keep_first(rows, top_), .csv = is_requested_},
+        {.key = "guest_functions", .left_out = keep_first(rows, report.top), .csv = is_requested},
         std::move(rows), &Row::name);
     // Text leaves out this table if calls are grouped by function: the groups show the same.
     if (!calls && report.counters.guest_records == 0)
@@ -72,10 +70,6 @@ class GuestFunctionTable : public TableSink {
     add_call_parts(table, report.known_states(), "own", parts, devices_at_most);
     return {std::move(table)};
   }
-
- private:
-  std::size_t top_;
-  bool is_requested_;
 };
 
 }  // namespace

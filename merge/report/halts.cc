@@ -10,7 +10,6 @@
 #include "merge/analyze/pipeline.h"
 #include "merge/model/kernel_events.h"
 #include "merge/report/common_columns.h"
-#include "merge/report/options.h"
 #include "merge/report/report_data.h"
 #include "merge/report/table_kinds.h"
 #include "merge/report/units.h"
@@ -222,21 +221,17 @@ TableOf<HaltRow> halt_cost_table(std::vector<HaltRow> rows, const ReportData& re
 
 class HaltTables : public TableSink {
  public:
-  explicit HaltTables(const ReportOptions& options) : has_costs_(!options.page) {}
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kHalts; }
   [[nodiscard]] std::vector<Table> tables(const ReportData& data,
                                           const Naming& names) const override {
     std::vector<Table> tables = {halt_table(data, names)};
-    if (!has_costs_) return tables;
+    if (data.page) return tables;
     std::vector<HaltRow> rows = halt_cost_rows(names);
     Table replay = replay_in_text(rows, data.cycles);
     tables.push_back(halt_cost_table(std::move(rows), data));
     tables.push_back(std::move(replay));
     return tables;
   }
-
- private:
-  bool has_costs_;
 };
 
 }  // namespace

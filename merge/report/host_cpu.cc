@@ -669,7 +669,8 @@ const TableKind kHostCpuTable = {
     .option = "--host-cpu",
     .help = "Host CPU time of each VM, by thread",
     .in_finding = true,
-    .make = make_sink<HostCpuTable>,
+    .make = [](const ReportOptions& options, const std::string&)
+        -> Result<std::unique_ptr<TableSink>> { return std::make_unique<HostCpuTable>(options); },
     .answers = [](Part most) -> std::string_view {
       return most == Part::kHalted ? "what CPU time of the host the VM took, by thread" : "";
     }};

@@ -113,8 +113,6 @@ class IrqTable : public TableSink {
  public:
   static constexpr std::size_t kMostRows = 4096;
 
-  explicit IrqTable(const ReportOptions& /*options*/) {}
-
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kInterrupts; }
   void interrupt(const IrqSpan& span, const Pipeline& /*pipeline*/) override {
     const std::tuple key{span.vector, span.origin,

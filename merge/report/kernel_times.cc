@@ -17,7 +17,6 @@
 #include "merge/pass/naming.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/grouping.h"
-#include "merge/report/options.h"
 #include "merge/report/report_data.h"
 #include "merge/report/table_kinds.h"
 #include "merge/report/units.h"
@@ -40,8 +39,6 @@ class KernelTable : public TableSink {
   static constexpr std::size_t kMost = 4096;
   static constexpr std::size_t kMostOnPage = 200;
 
-  explicit KernelTable(const ReportOptions& options)
-      : top_(options.page ? kMostOnPage : options.top) {}
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kExits | SpanClass::kKernelParts;
   }
@@ -69,8 +66,8 @@ class KernelTable : public TableSink {
       if (std::get<KernelWork>(key) == KernelWork::kUntraced) untraced += sum.ns;
     }
     std::vector<Row> rows = this->rows(names);
-    TableOf<Row> table({.key = "kernel", .left_out = keep_first(rows, top_), .csv = true},
-                       std::move(rows),
+    const std::size_t left_out = keep_first(rows, report.page ? kMostOnPage : report.top);
+    TableOf<Row> table({.key = "kernel", .left_out = left_out, .csv = true}, std::move(rows),
                        [](const Row& row) { return row.reason + ": " + row.part; });
     const std::string_view who = report.knows(State::kUser) ? "The kernel" : "The kernel or QEMU";
     table.page_title = "reason: event";
@@ -147,7 +144,6 @@ class KernelTable : public TableSink {
     return bounded(sums_, Key{exit.source, exit.reason, work, name}, kMost, other_);
   }
 
-  std::size_t top_;
   std::map<Key, Sum> sums_;
   Sum other_;
 };

@@ -140,6 +140,8 @@ struct ReportData {
   std::uint64_t exits_in_rows = 0, all_exits = 0, all_cost_ns = 0;
   std::set<std::string> reasons_taken;  // the reasons that --reason fits
   std::string by;
+  std::size_t top = 0;  // --top: the most rows of a long table; 0: all
+  bool page = false;    // the tables are a page's
   RowsOf rows_of = RowsOf::kExits;
   // Returns whether the recording is a text without times: exits are counted and have no durations.
   [[nodiscard]] bool lacks_times() const {

@@ -121,6 +121,8 @@ ReportData Aggregator::snapshot(const Naming& names) const {
   report.open = open_.sentences(names);
   report.isa = isa_;
   report.by = options_.by_text;
+  report.top = options_.top;
+  report.page = options_.page;
   if (options_.calls && pipeline.stacks().records() != 0) report.rows_of = RowsOf::kCalls;
   fill_vcpus(report, names);
   for (const VcpuRow& row : report.vcpus)

@@ -34,11 +34,11 @@ class TableSink : public SpanSink {
 // When the page shows a table; kNever: the page has a view of its own for it.
 enum class InPage : std::uint8_t { kNever, kIfRequested, kAlways };
 
-// Makes a sink from the options.
+// Makes a sink that depends on no option.
 template <typename Sink>
-[[nodiscard]] Result<std::unique_ptr<TableSink>> make_sink(const ReportOptions& options,
+[[nodiscard]] Result<std::unique_ptr<TableSink>> make_sink(const ReportOptions& /*options*/,
                                                            const std::string& /*value*/) {
-  return std::make_unique<Sink>(options);
+  return std::make_unique<Sink>();
 }
 
 struct TableKind {

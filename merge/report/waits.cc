@@ -10,7 +10,6 @@
 #include "merge/analyze/pipeline.h"
 #include "merge/model/processes.h"
 #include "merge/report/common_columns.h"
-#include "merge/report/options.h"
 #include "merge/report/report_data.h"
 #include "merge/report/table_kinds.h"
 #include "merge/report/units.h"
@@ -118,7 +117,6 @@ TableOf<WaitRow> wait_table(WaitRows waits, bool is_known, std::string whole) {
 
 class WaitTables : public TableSink {
  public:
-  explicit WaitTables(const ReportOptions& options) : top_(options.top) {}
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits | SpanClass::kWaits; }
   void exit(const ExitSpan& /*exit*/, const Pipeline& pipeline) override {
     sums_.add(pipeline.waits()->shares());
@@ -129,11 +127,10 @@ class WaitTables : public TableSink {
     data.wait_counters = names.pipeline.waits()->counters();
   }
   [[nodiscard]] std::vector<Table> tables(const ReportData& data, const Naming&) const override {
-    return wait_tables(*data.waits, data, top_);
+    return wait_tables(*data.waits, data, data.top);
   }
 
  private:
-  std::size_t top_;
   WaitSums sums_;
 };
 
@@ -184,7 +181,6 @@ struct StealRow : VcpuId {
 // --steal: how long each vCPU's thread was runnable and did not run, and who ran instead.
 class StealTable : public TableSink {
  public:
-  explicit StealTable(const ReportOptions& options) : top_(options.top) {}
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kWaits; }
   void wait(const EndedWait& wait, const Pipeline& pipeline) override;
   void fill(ReportData& data, const Naming& names) const override {
@@ -195,14 +191,13 @@ class StealTable : public TableSink {
 
  private:
   // Returns a row for each selected vCPU thread, in order of VM and vCPU.
-  [[nodiscard]] std::vector<StealRow> rows(const Naming& names) const;
+  [[nodiscard]] std::vector<StealRow> rows(std::size_t top, const Naming& names) const;
   struct Vcpu {
     CulpritSums sums;
     std::uint64_t waits = 0;
   };
   static constexpr std::size_t kMostSums = 1u << 15;  // over all vCPUs
 
-  std::size_t top_;
   std::map<ThreadId, Vcpu> vcpus_;
   std::size_t sums_ = 0;
 };
@@ -220,7 +215,7 @@ void StealTable::wait(const EndedWait& wait, const Pipeline& /*pipeline*/) {
   if (waited) ++vcpu.waits;
 }
 
-std::vector<StealRow> StealTable::rows(const Naming& names) const {
+std::vector<StealRow> StealTable::rows(std::size_t top, const Naming& names) const {
   std::vector<StealRow> rows;
   for (const VcpuThread& vcpu : names.threads) {
     if (!names.pipeline.counts(vcpu.thread)) continue;
@@ -228,7 +223,7 @@ std::vector<StealRow> StealTable::rows(const Naming& names) const {
     if (const auto found = vcpus_.find(vcpu.thread); found != vcpus_.end()) {
       row.waits = found->second.waits;
       row.by = found->second.sums.rows(names);
-      row.by.keep(top_);
+      row.by.keep(top);
     }
   }
   std::ranges::sort(rows, {}, &VcpuId::order);
@@ -259,7 +254,7 @@ Paragraph stolen_text(const StealRow& row, const ReportData& report) {
 std::vector<Table> StealTable::tables(const ReportData& report, const Naming& names) const {
   using Row = StealRow;
   const bool is_known = report.model.sched_switch;
-  std::vector<Row> rows = this->rows(names);
+  std::vector<Row> rows = this->rows(report.top, names);
   std::vector<Paragraph> sentences;
   for (const Row& row : rows) sentences.push_back(stolen_text(row, report));
   TableOf<Row> table({.key = "steal", .csv = true}, std::move(rows), name_of);

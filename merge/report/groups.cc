@@ -298,7 +298,7 @@ std::string legend_text(const ReportData& report, const std::string& largest) {
   std::vector<std::string> text;
   if (!report.durations()) return {};
   const bool no_waits = leaves_out_waits(report);
-  if (no_waits || report.halted_ns() != 0)
+  if (no_waits || report.time_in(State::kHalted) != 0)
     text.push_back(fmt::format(
         "share: the exits' part of the busy time, blocked time included, {}halted time left out; "
         "total, mean and so on contain {} too{}",

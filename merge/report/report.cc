@@ -24,12 +24,6 @@ namespace {
 
 constexpr std::uint64_t kNoticed = 20;  // text mentions a time that is more than 1/kNoticed
 
-std::uint64_t time_in(const ReportData& report, State state) {
-  std::uint64_t sum = 0;
-  for (const VcpuRow& row : report.vcpus) sum += VcpuTotals(row.totals).of(state);
-  return sum;
-}
-
 // Adds the error of each source's alignment and, with -v, a line of the source and of its clock.
 void add_sources(const ReportData& report, std::vector<Paragraph>& text) {
   for (const SourceRow& source : report.sources) {
@@ -117,7 +111,7 @@ void add_losses(const ReportData& report, std::vector<Paragraph>& sentences) {
   if (left_out != 0)
     text += fmt::format("; left out: {} exit{} whose end may be among them", grouped(left_out),
                         left_out == 1 ? "" : "s");
-  if (const std::uint64_t not_seen = time_in(report, State::kNotSeen); not_seen != 0)
+  if (const std::uint64_t not_seen = report.time_in(State::kNotSeen); not_seen != 0)
     text += fmt::format("; {} of {} was not seen", percent_text(not_seen, report.vcpu_time()),
                         report.vcpus_time());
   warn(std::move(text), "LOST:");
@@ -289,23 +283,23 @@ std::string finding_of_calls(const ReportData& report) {
   const std::uint64_t whole = report.vcpu_time();
   if (whole == 0 || report.rows.empty()) return {};
   std::string text = fmt::format("Of {} recorded guest functions had {}", whole_text(report),
-                                 percent_text(whole - time_in(report, State::kNotSeen), whole));
+                                 percent_text(whole - report.time_in(State::kNotSeen), whole));
   const GroupRow& most = report.rows.front();
   if (is_named(most.key) && !most.key.ends_with(" / -"))
     text += fmt::format(" ({}: {})", percent_text(most.total.total(), whole), most.key);
-  text += fmt::format("; in them the guest ran {}",
-                      percent_text(time_in(report, State::kGuest), whole));
+  text +=
+      fmt::format("; in them the guest ran {}", percent_text(report.time_in(State::kGuest), whole));
   if (report.knows(State::kUser)) {
     std::uint64_t at_most = report.left_out.devices_at_most_ns;
     for (const GroupRow& row : report.rows) at_most += row.devices_at_most_ns;
-    const std::uint64_t least = time_in(report, State::kUser);
+    const std::uint64_t least = report.time_in(State::kUser);
     text += fmt::format(", QEMU's devices {} to {}", percent_text(least, whole),
                         percent_text(least + at_most, whole));
   }
   if (report.knows(State::kPreempted))
     text += fmt::format(
         ", and for {} it waited, for a CPU or for something else",
-        percent_text(time_in(report, State::kPreempted) + time_in(report, State::kBlocked), whole));
+        percent_text(report.time_in(State::kPreempted) + report.time_in(State::kBlocked), whole));
   return text +
          fmt::format(". What leaving the guest cost was not recorded ({}; emulation has none).",
                      events::kvm_exit.full_name);
@@ -406,17 +400,16 @@ std::string finding_text(const ReportData& report) {
   const bool one = report.vcpus.size() == 1;
   const std::string_view vcpus = one ? "The vCPU was" : "The vCPUs were";
   const std::string_view the_vcpus = report.the_vcpus();
-  const std::uint64_t halted = report.halted_ns();
+  const std::uint64_t halted = report.time_in(State::kHalted);
   std::string text = fmt::format("{} busy for {}{}", vcpus, time(busy),
                                  overhead.not_run_ns == 0 ? "" : " (waits for a CPU included)");
-  std::uint64_t paused = 0;
-  for (const VcpuRow& row : report.vcpus) paused += row.totals.paused_ns;
+  const std::uint64_t paused = report.time_in(State::kPaused);
   if (halted != 0) text += (paused != 0 ? ", halted for " : " and halted for ") + time(halted);
   if (paused != 0) text += " and paused for " + time(paused);
   const std::string_view least = report.costs_at_least ? "at least " : "";
   const bool has_handlers = report.isa == kIsaArm64 || report.isa == kIsaRiscv;
   text += fmt::format(". Of the busy time{} the guest ran {}{}; {}{}",
-                      time_in(report, State::kNotSeen) == 0 ? "" : " that was seen",
+                      report.time_in(State::kNotSeen) == 0 ? "" : " that was seen",
                       percent_text(overhead.guest_ns, busy),
                       has_handlers ? " (the host's interrupt handlers included)" : "",
                       exits_cost(report.model, overhead, report.costs_at_least),
@@ -433,7 +426,7 @@ std::string finding_text(const ReportData& report) {
     text += fmt::format("; whether {} had to wait for a CPU after a sleep was not recorded ({}).",
                         the_vcpus, events::sched_waking.full_name);
   } else if (overhead.not_run_ns == 0) {
-    const bool seen = report.counters.gaps == 0 && time_in(report, State::kNotSeen) == 0;
+    const bool seen = report.counters.gaps == 0 && report.time_in(State::kNotSeen) == 0;
     text += fmt::format("; {}{} never had to wait for a CPU{}.",
                         seen ? "" : "in the time that was seen ", the_vcpus,
                         report.waits_in_halts ? " but in halts" : "");
@@ -541,9 +534,8 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
   const std::string around =
       words.interval.empty() ? "" : " --around " + seconds_text(report.total.max_at_ns);
   // If the vCPUs are idle most of the time, suggests the table of halts: their exits cost little.
-  std::uint64_t time = 0;
-  for (const VcpuRow& row : report.vcpus) time += row.totals.time_ns();
-  const bool idle = report.knows(State::kPreempted) && time_in(report, State::kHalted) > time / 2;
+  const std::uint64_t time = report.vcpu_time();
+  const bool idle = report.knows(State::kPreempted) && report.time_in(State::kHalted) > time / 2;
   const auto ask = [&](const Question& question) {
     if (!question.option.empty())
       steps.push_back(
@@ -572,7 +564,7 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
         {fmt::format("timeline {}{}", words.recording, around.empty() ? " --around max" : around),
          "the events around it"});
   }
-  if (report.counters.gaps != 0 && time_in(report, State::kNotSeen) > time / kNoticed)
+  if (report.counters.gaps != 0 && report.time_in(State::kNotSeen) > time / kNoticed)
     steps.push_back({"record --buffer-size 32M", "a larger buffer loses fewer events"});
   else if (!record.command.empty())
     steps.push_back(record);

@@ -115,6 +115,12 @@ struct ReportData {
     for (const VcpuRow& row : vcpus) sum += row.totals.time_ns();
     return sum;
   }
+  // Returns how much of it was spent in the state.
+  [[nodiscard]] std::uint64_t time_in(State state) const {
+    std::uint64_t sum = 0;
+    for (const VcpuRow& row : vcpus) sum += VcpuTotals(row.totals).of(state);
+    return sum;
+  }
   bool is_window = false;                  // part of the recording was selected
   bool saw_nested = false;                 // ExitTracker::saw_nested()
   bool saw_halts = false;                  // a vCPU halted, up to the end of the window
@@ -127,12 +133,6 @@ struct ReportData {
   std::uint32_t isa = 0;                   // ExitReason::isa of an exit: kIsaArm64, …
   std::string host_cpu;     // a sentence: what CPU time of the host the VMs took; empty: not known
   std::size_t threads = 0;  // number of vCPU threads in the recording, selected or not
-  [[nodiscard]] std::uint64_t halted_ns() const {
-    std::uint64_t sum = 0;
-    for (const VcpuRow& row : vcpus)
-      sum += row.totals.parts[static_cast<std::size_t>(Part::kHalted)];
-    return sum;
-  }
   // The selection. If the rows do not contain all exits of the selected vCPUs, also how many they
   // contain, and the figures of all.
   VcpuFilter vcpu_filter;

@@ -180,10 +180,10 @@ class FaultTable : public TableSink {
       if (std::ranges::find(missing, event) == missing.end()) missing.push_back(event);
     }
     if (missing.empty()) return;
-    data.faults_missing =
+    data.table_notes.push_back(
         fmt::format("the cause{} of {} page fault{} not known; record {}: trapline record --faults",
                     count == 1 ? "" : "s", grouped(count), count == 1 ? " is" : "s are",
-                    fmt::join(missing, ", "));
+                    fmt::join(missing, ", ")));
   }
   [[nodiscard]] std::vector<Table> tables(const ReportData& data,
                                           const Naming& names) const override {

@@ -22,22 +22,26 @@ using enum IrqStep;
 
 constexpr IrqStep kSteps[] = {kLine, kMsi, kAccept, kPic, kInject, kEoi, kPicEnd, kPending};
 
-// Notes which events of interrupts were recorded. An interrupt can only be followed with one event
-// of each step, so a step without events is missing if other steps have some.
-void fill_events(ReportData& data, const IrqTracker& tracker) {
+// Returns "310 kvm_pic_set_irq, …": the recorded events of interrupts.
+std::string recorded_events(const IrqTracker& tracker) {
+  std::string text;
+  for (const IrqStep step : kSteps)
+    if (const std::uint64_t seen = tracker.seen()[static_cast<std::size_t>(step)]; seen != 0)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", seen, events::of(step).name);
+  return text;
+}
+
+// Returns the events that would show more. An interrupt can only be followed with one event of each
+// step, so a step without events is missing if other steps have some.
+std::string missing_events(const IrqTracker& tracker) {
   const auto seen = [&](IrqStep step) { return tracker.seen()[static_cast<std::size_t>(step)]; };
-  data.irq_events.clear();
-  for (const IrqStep step : kSteps) {
-    if (seen(step) == 0) continue;
-    if (!data.irq_events.empty()) data.irq_events += ", ";
-    data.irq_events += fmt::format("{} {}", seen(step), events::of(step).name);
-  }
-  if (data.irq_events.empty() || seen(IrqStep::kPending) != 0) return;  // arm64 has only one step
+  std::string text;
+  // arm64 has only one step.
+  if (recorded_events(tracker).empty() || seen(IrqStep::kPending) != 0) return text;
   const auto missing = [&](bool is_missing, IrqStep step, std::optional<IrqStep> other = {}) {
     if (!is_missing) return;
-    if (!data.irq_events_missing.empty()) data.irq_events_missing += ", ";
-    data.irq_events_missing += events::of(step).name;
-    if (other) data.irq_events_missing += fmt::format(" or {}", events::of(*other).name);
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", events::of(step).name);
+    if (other) text += fmt::format(" or {}", events::of(*other).name);
   };
   const bool apic = seen(IrqStep::kAccept) != 0, pic = seen(IrqStep::kPic) != 0;
   missing(seen(kLine) + seen(kMsi) == 0, kLine, kMsi);
@@ -49,6 +53,7 @@ void fill_events(ReportData& data, const IrqTracker& tracker) {
     if ((event.recorded.options & RecordedBy::kIrq) == 0) continue;
     if (const auto step = events::irq_step(event)) missing(seen(*step) == 0, *step);
   }
+  return text;
 }
 
 }  // namespace
@@ -128,18 +133,20 @@ class IrqTable : public TableSink {
     if (span.ended) row.to_eoi.add(elapsed(span.injected.value_or(span.raised), *span.ended));
   }
   void fill(ReportData& data, const Naming& names) const override {
-    fill_events(data, *names.pipeline.interrupts());
+    if (const std::string missing = missing_events(*names.pipeline.interrupts()); !missing.empty())
+      data.table_notes.push_back("interrupts are followed in part: the recording has no " +
+                                 missing);
   }
-  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
-                                          const Naming& names) const override {
+  [[nodiscard]] std::vector<Table> tables(const ReportData&, const Naming& names) const override {
     const IrqTracker& tracker = *names.pipeline.interrupts();
+    const std::string recorded = recorded_events(tracker);
     const bool injections = tracker.seen()[static_cast<std::size_t>(IrqStep::kInject)] != 0;
     TableOf<IrqRow> table({.key = "irqs", .csv = true}, rows(), [](const IrqRow& row) {
       return fmt::format("vector {} {}", row.vector == "-" ? "not known," : row.vector, row.pin);
     });
-    table.facts = {{"coalesced", data.irq_events.empty() ? CellValue() : tracker.coalesced()}};
+    table.facts = {{"coalesced", recorded.empty() ? CellValue() : tracker.coalesced()}};
     if (table.rows == 0) {
-      table.after = {{}, none_text(data.irq_events)};
+      table.after = {{}, none_text(recorded)};
     } else {
       table.titles = {"Interrupts"};
       table.after = sentences_below(tracker);

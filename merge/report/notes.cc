@@ -232,11 +232,7 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
                     grouped(report.wait_counters->cut_by_loss));
   }
   if (report.cycles) notes.emplace_back(kCyclesNote);
-  if (!report.irq_events_missing.empty()) {
-    notes.push_back("interrupts are followed in part: the recording has no " +
-                    report.irq_events_missing);
-  }
-  if (!report.faults_missing.empty()) notes.push_back(report.faults_missing);
+  notes.insert(notes.end(), report.table_notes.begin(), report.table_notes.end());
   for (const VcpuRow& row : report.vcpus) {
     if (row.of_several)
       notes.push_back(

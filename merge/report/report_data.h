@@ -182,11 +182,8 @@ struct ReportData {
   std::vector<RequestPathRow> request_paths;  // for each row, if the rows are requests
   std::vector<VhostRow> vhost;                // set if the rows are requests
   std::vector<VmmEventRow> vmm_events;
-  // With --irq: the recorded events of interrupts, "310 kvm_pic_set_irq, …", and missing ones that
-  // would show more. Either may be empty.
-  std::string irq_events, irq_events_missing;
-  std::string faults_missing;       // with --faults, a note: the events that would show more causes
-  std::optional<WaitReport> waits;  // set with --waits
+  std::vector<std::string> table_notes;  // of the selected tables: the events that would show more
+  std::optional<WaitReport> waits;       // set with --waits
   std::optional<WaitCounters> wait_counters;        // set if waits were followed
   std::set<std::string, std::less<>> tables_asked;  // the options of the selected tables
   std::vector<Table> tables;  // the selected tables, and those that come with --by

@@ -201,7 +201,7 @@ int run_guest_spans(ReportArguments& options) {
   return printed ? 0 : fail_with(printed.error());
 }
 
-Result<PageRun> run_page(const ReportArguments& options, const Progress& progress) {
+Result<ReportRun> run_page(const ReportArguments& options, const Progress& progress) {
   ReportOptions about = page_options(options.pass.input, options.which);
   about.phases = options.report.phases;
   for (const TableKind& kind : table_kinds()) {
@@ -244,11 +244,9 @@ int run_report(ReportArguments& options) {
   if (guest_spans && !wants_page(options)) return run_guest_spans(options);
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
   options.output.verbose = options.pass.input.verbose;
-  auto run = [&]() -> Result<PageRun> {
-    if (wants_page(options)) return run_page(options, progress_line());
-    auto report = run_report(options.pass, options.report, progress_line());
-    if (!report) return tl::unexpected(std::move(report).error());
-    return PageRun{std::move(report->report), {}, std::move(report->status)};
+  auto run = [&] {
+    return wants_page(options) ? run_page(options, progress_line())
+                               : run_report(options.pass, options.report, progress_line());
   }();
   if (!run) return fail_with(run.error());
   if (auto printed = opens ? open_page(run->recording, options)

@@ -296,7 +296,7 @@ Result<ReportRun> run_report(const PassOptions& what, const ReportOptions& reque
   Aggregator aggregator(pass->input(), options, std::move(*tables));
   const auto end = read_report(std::move(*pass), options, aggregator.sinks(), progress);
   if (!end) return tl::unexpected(end.error());
-  return ReportRun{report_of(*end, aggregator), end->status()};
+  return ReportRun{report_of(*end, aggregator), {}, end->status()};
 }
 
 }  // namespace trapline

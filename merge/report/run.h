@@ -63,6 +63,7 @@ class Aggregator : public SpanSink {
 
 struct ReportRun {
   ReportData report;
+  std::string recording;  // the page's data for the recording, if a page was made
   // An Error if the input ended early; then the report contains what came before.
   Result<void> status;
 };

@@ -21,8 +21,8 @@ std::vector<SpanSink*> PageData::sinks() {
   return sinks;
 }
 
-Result<PageRun> run_page(const PassOptions& what, const ReportOptions& page,
-                         const Progress& progress) {
+Result<ReportRun> run_page(const PassOptions& what, const ReportOptions& page,
+                           const Progress& progress) {
   auto pass = Pass::open(what, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
   const ReportOptions requested = options_for(page, pass->input());
@@ -37,7 +37,7 @@ Result<PageRun> run_page(const PassOptions& what, const ReportOptions& page,
   ReportData report = report_of(*end, aggregator);
   auto recording = data.recording(*end, report);
   if (!recording) return tl::unexpected(std::move(recording).error());
-  return PageRun{std::move(report), std::move(*recording), end->status()};
+  return ReportRun{std::move(report), std::move(*recording), end->status()};
 }
 
 void PageData::lost(const Event& event, const Lost& lost, const Pipeline&) {

@@ -117,13 +117,8 @@ class PageData : public SpanSink {
   std::uint64_t losses_left_out_ = 0;
 };
 
-// A report with the page's data for its recording.
-struct PageRun {
-  ReportData report;
-  std::string recording;
-  Result<void> status;  // like ReportRun's
-};
-[[nodiscard]] Result<PageRun> run_page(const PassOptions& what, const ReportOptions& page,
-                                       const Progress& progress);
+// Makes a report with the page's data for its recording.
+[[nodiscard]] Result<ReportRun> run_page(const PassOptions& what, const ReportOptions& page,
+                                         const Progress& progress);
 
 }  // namespace trapline

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/render/ordered_json.h"
 #include "merge/render/page/page_data.h"
 #include "merge/render/page/worst_exits.h"
 
@@ -50,14 +53,13 @@ void TimelinePage::event(const Event& event, const Pipeline& pipeline) {
     ++left_out_;
     return;
   }
-  const bool of_vcpu = !is_guest(event.machine) && vcpus_.find(event.thread) != nullptr;
-  const Lane lane = is_guest(event.machine)                         ? Lane::kGuest
-                    : !of_vcpu                                      ? Lane::kOthers
+  const bool of_vcpu = vcpus_.find(event.thread) != nullptr;
+  const Lane lane = !of_vcpu                                        ? Lane::kOthers
+                    : is_guest(event.machine)                       ? Lane::kGuest
                     : std::holds_alternative<Marker>(event.payload) ? Lane::kVmm
                                                                     : Lane::kKernel;
-  const bool known = vcpus_.find(event.thread) != nullptr;
-  events_.push_back({known ? event.thread : ThreadId{}, known ? lane : Lane::kOthers, event.at,
-                     event.at, 0, texts_.number(clipped(event_text(event, timeline_), kMostText)),
+  events_.push_back({of_vcpu ? event.thread : ThreadId{}, lane, event.at, event.at, 0,
+                     texts_.number(clipped(event_text(event, timeline_), kMostText)),
                      texts_.number(task_text(event, timeline_, pipeline.threads()))});
 }
 
@@ -111,31 +113,18 @@ void TimelinePage::span(const Span& span, const Pipeline& pipeline) {
   }
 }
 
-// Adds the lanes below those of vCPUs: for vhost workers and for requests, if they have spans.
-Json TimelinePage::lanes_beside(std::map<std::pair<Lane, ThreadId>, std::size_t>& places,
-                                Json lanes) const {
-  for (const Kept& span : spans_) {
-    if (span.lane == Lane::kWorker || span.lane == Lane::kRequests)
-      places.try_emplace({span.lane, span.vcpu}, 0);
-  }
-  for (auto& [key, place] : places) {
-    place = lanes.size();
-    const auto number = static_cast<std::int32_t>(key.second);
-    lanes.push_back(key.first == Lane::kWorker ? printable(timeline_.source(0).comm(key.second))
-                    : number == 0              ? std::string("requests")
-                                               : fmt::format("requests {}", number + 1));
-  }
-  return lanes;
-}
-
 std::string TimelinePage::json(const Pipeline& pipeline) const {
   const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), timeline_);
   const VcpuNames names(threads, find_vms(threads, pipeline.processes()));
   Timestamp from = from_, to = std::min(to_, pipeline.end());
   if (from < pipeline.begin().value_or(from)) from = *pipeline.begin();
-  // Only vCPUs that have spans or events get lanes, in the order of the vCPUs.
-  std::map<ThreadId, std::size_t> first;
+  std::map<std::pair<Lane, ThreadId>, std::size_t> places;
   Json lanes = Json::array();
+  const auto add = [&](Lane lane, ThreadId thread, std::string name) {
+    places[{lane, thread}] = lanes.size();
+    lanes.push_back(std::move(name));
+  };
+  // Only vCPUs that have spans or events get lanes, in the order of the vCPUs.
   const auto has = [&](ThreadId thread) {
     const auto is = [thread](const Kept& kept) { return kept.vcpu == thread; };
     return std::any_of(spans_.begin(), spans_.end(), is) ||
@@ -143,21 +132,28 @@ std::string TimelinePage::json(const Pipeline& pipeline) const {
   };
   for (const VcpuThread& thread : threads) {
     if (!has(thread.thread)) continue;
-    first[thread.thread] = lanes.size();
-    for (const char* lane : {"guest", "kernel", "QEMU"})
-      lanes.push_back(names.vcpu(thread.thread, true) + " " + lane);
+    const std::string vcpu = names.vcpu(thread.thread, true);
+    add(Lane::kGuest, thread.thread, vcpu + " guest");
+    add(Lane::kKernel, thread.thread, vcpu + " kernel");
+    add(Lane::kVmm, thread.thread, vcpu + " QEMU");
   }
-  std::map<std::pair<Lane, ThreadId>, std::size_t> beside;
-  lanes = lanes_beside(beside, std::move(lanes));
+  // The lanes below those of vCPUs: vhost workers and requests.
+  std::set<std::pair<Lane, ThreadId>> beside;
+  for (const Kept& span : spans_)
+    if (span.lane == Lane::kWorker || span.lane == Lane::kRequests)
+      beside.emplace(span.lane, span.vcpu);
+  for (const auto& [lane, thread] : beside) {
+    const auto number = static_cast<std::int32_t>(thread);
+    add(lane, thread,
+        lane == Lane::kWorker ? printable(timeline_.source(0).comm(thread))
+        : number == 0         ? std::string("requests")
+                              : fmt::format("requests {}", number + 1));
+  }
   const std::size_t others = lanes.size();
   lanes.push_back("others");
   const auto lane_of = [&](const Kept& kept) {
-    if (const auto place = beside.find({kept.lane, kept.vcpu}); place != beside.end())
-      return place->second;
-    const auto found = first.find(kept.vcpu);
-    return found == first.end() || kept.lane == Lane::kOthers
-               ? others
-               : found->second + static_cast<std::size_t>(kept.lane);
+    const auto place = places.find({kept.lane, kept.vcpu});
+    return place == places.end() ? others : place->second;
   };
   const auto relative = [&](Timestamp at) { return at < from ? 0 : elapsed(from, at); };
   Json spans = Json::array(), events = Json::array();

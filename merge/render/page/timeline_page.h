@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,7 +15,6 @@
 #include "merge/analyze/pipeline.h"
 #include "merge/model/thread_table.h"
 #include "merge/pass/naming.h"
-#include "merge/render/ordered_json.h"
 #include "merge/render/page/numbered_texts.h"
 #include "merge/report/options.h"
 #include "merge/source/timeline.h"
@@ -57,8 +55,6 @@ class TimelinePage : public SpanSink {
     std::size_t text = 0;   // index in texts_
     std::size_t whose = 0;  // index in texts_ of an event's thread
   };
-  [[nodiscard]] Json lanes_beside(std::map<std::pair<Lane, ThreadId>, std::size_t>& places,
-                                  Json lanes) const;
   void add_span(ThreadId vcpu, Lane lane, Timestamp begin, Timestamp end, std::size_t kind,
                 std::size_t text);
 

@@ -42,7 +42,6 @@ void TimelineView::meet(ThreadId thread, std::int32_t vcpu) {
   const auto found = met_.find(thread);
   if (found != met_.end() ? found->second == vcpu : met_.size() >= kMostNamed) return;
   met_[thread] = vcpu;
-  whos_.clear();
   named_ = 0;
 }
 
@@ -86,20 +85,20 @@ std::string TimelineView::name_of(const Event& event, const Place& place) const 
 // processes, may change it.
 const std::string& TimelineView::who(const Event& event, const Place& place) {
   const bool is_kept = place.is_vcpu && place.vcpu != kNoVcpu;
-  Who* who = is_kept ? whos_.get(event.thread, kMostNamed) : nullptr;
-  if (who == nullptr) who = &other_;
-  const std::uint64_t changes = processes_->changes();
-  if (who != &other_ && who->vcpu == place.vcpu && who->changes == changes) return who->text;
-  if (who != &other_ && named_ != changes + 1) {
+  if (is_kept && named_ != processes_->changes() + 1) {
     std::vector<VcpuThread> threads;
     for (const auto& [id, number] : met_) threads.push_back({id, number});
     names_ = VcpuNames(threads, find_vms(threads, *processes_));
-    named_ = changes + 1;
+    named_ = processes_->changes() + 1;
+    whos_.clear();
   }
-  *who = {place.vcpu, changes, name_of(event, place)};
-  const std::size_t width = text_width(who->text);
-  who->text.append(width < kWhoWidth ? kWhoWidth - width : 2, ' ');
-  return who->text;
+  std::string* who = is_kept ? whos_.get(event.thread, kMostNamed) : nullptr;
+  if (who != nullptr && !who->empty()) return *who;
+  if (who == nullptr) who = &other_;
+  *who = name_of(event, place);
+  const std::size_t width = text_width(*who);
+  who->append(width < kWhoWidth ? kWhoWidth - width : 2, ' ');
+  return *who;
 }
 
 template <typename Text>

@@ -77,11 +77,6 @@ class TimelineView : public SpanSink {
   void on_switch(const Event& event, const ThreadChange& leaves, const ThreadChange& runs,
                  const Pipeline& pipeline);
 
-  struct Who {
-    std::int32_t vcpu = kNoVcpu;
-    std::uint64_t changes = 0;  // processes_->changes() when `text` was made
-    std::string text;
-  };
   const Timeline& timeline_;
   TimeSpec from_;
   const ChosenExits* only_;
@@ -93,9 +88,9 @@ class TimelineView : public SpanSink {
   const Processes* processes_ = nullptr;                // the pipeline's
   std::map<ThreadId, std::int32_t> met_ = told_vcpus_;  // the vCPUs met so far
   VcpuNames names_;                                     // names of the vCPUs in met_
-  std::uint64_t named_ = 0;  // 1 + processes_->changes() as of names_; 0: names_ is outdated
-  ThreadTable<Who> whos_;    // of vCPUs
-  Who other_;
+  std::uint64_t named_ = 0;        // 1 + processes_->changes() as of names_; 0: names_ is outdated
+  ThreadTable<std::string> whos_;  // names of vCPUs, padded, as of named_; empty: not made yet
+  std::string other_;
   std::uint64_t lines_ = 0;
   bool has_events_ = false, cycles_;
 };

@@ -127,7 +127,7 @@ Table slow_table(const Frame& frame, const Scope& scope, std::size_t most, const
 Table request_table(const Frame& frame) {
   ReportData data;
   data.rows_of = RowsOf::kRequests;
-  Table table = group_columns(std::make_shared<const std::vector<GroupRow>>(frame.requests), data);
+  Table table = group_columns(frame.requests, data);
   table.key = "requests";
   table.titles = {"request"};
   return table;
@@ -146,8 +146,7 @@ std::string batch_line(const Frame& frame, const Engine& engine) {
 
   std::vector<LiveRow> rows = rows_of(frame, options.by, scope, options.sort, engine);
   const std::size_t left_out = keep_first(rows, options.top);
-  TableOf<GroupRow> groups =
-      group_columns(std::make_shared<const std::vector<GroupRow>>(rows.begin(), rows.end()), data);
+  TableOf<GroupRow> groups = group_columns({rows.begin(), rows.end()}, data);
   groups.key = "groups";
   groups.facts = {{"by", text_of(options.by)}, {"exits_folded", frame.folded}};
   groups.left_out = left_out;

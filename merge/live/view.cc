@@ -256,8 +256,7 @@ std::string View::path_line(const TextStyle& style) const {
 
 Table View::row_panel(const Frame& frame, const ReportData& data) const {
   const std::vector<LiveRow> rows = this->rows();
-  TableOf<GroupRow> table =
-      group_columns(std::make_shared<const std::vector<GroupRow>>(rows.begin(), rows.end()), data);
+  TableOf<GroupRow> table = group_columns({rows.begin(), rows.end()}, data);
   const auto known = engine_.check_names();
   table.titles = {text_of(dimensions())};
   table.before = none_text(table, !known               ? known.error().message

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -100,8 +101,7 @@ void rank_parts(TableOf<GroupRow>& table, std::size_t first, const States& known
 
 }  // namespace
 
-TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> given,
-                                const ReportData& report) {
+TableOf<GroupRow> group_columns(std::vector<GroupRow> given, const ReportData& report) {
   const bool calls = report.rows_of == RowsOf::kCalls, exits = report.rows_of == RowsOf::kExits;
   const bool requests = report.rows_of == RowsOf::kRequests, durations = report.durations();
   const std::uint64_t whole = report.whole_ns();
@@ -344,8 +344,7 @@ Table in_text(const ReportData& report) {
   std::vector<GroupRow> rows = shown_rows(report);
   for (GroupRow& row : rows)
     if (!is_most(row)) row.largest.clear();
-  TableOf<GroupRow> table =
-      group_columns(std::make_shared<const std::vector<GroupRow>>(std::move(rows)), report);
+  TableOf<GroupRow> table = group_columns(std::move(rows), report);
   if (report.rows_of != RowsOf::kExits) table.left_out = report.rows_left_out;
   table.titles = {report.by};
   std::string largest = largest_text(report);
@@ -378,16 +377,13 @@ Table in_text(const ReportData& report) {
 }  // namespace
 
 Table group_table(const ReportData& report) {
-  const auto copy = [](std::vector<GroupRow> rows) {
-    return std::make_shared<const std::vector<GroupRow>>(std::move(rows));
-  };
-  Table table = group_columns(copy(report.rows), report);
+  Table table = group_columns(report.rows, report);
   table.key = "groups";
   table.csv = true;
   table.facts = {{"by", report.by}, {"of", to_value(name_of(report.rows_of))}};
   table.left_out = report.rows_left_out;
   if (report.rows_of == RowsOf::kExits)
-    table.total = std::make_shared<const Table>(group_columns(copy({{report.total}}), report));
+    table.total = std::make_shared<const Table>(group_columns({{report.total}}, report));
   table.in_text = std::make_shared<const Table>(in_text(report));
   return table;
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -61,8 +60,7 @@ struct GroupRow : ExitSums {
 
 struct ReportData;
 // Returns the columns of these rows in text, JSON, CSV and the page.
-[[nodiscard]] TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> rows,
-                                              const ReportData& report);
+[[nodiscard]] TableOf<GroupRow> group_columns(std::vector<GroupRow> rows, const ReportData& report);
 // Returns the table of --by.
 [[nodiscard]] Table group_table(const ReportData& report);
 

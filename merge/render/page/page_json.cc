@@ -83,8 +83,7 @@ struct PageData::Writer {
   void add_sets(std::vector<Table>& tables) const {
     for (auto& set : data.exits_.tables(names, report.model.durations())) {
       const std::size_t left_out = keep_first(set.rows, kMostRows);
-      const auto rows = std::make_shared<const std::vector<GroupRow>>(std::move(set.rows));
-      Table table = group_columns(rows, report);
+      Table table = group_columns(std::move(set.rows), report);
       std::erase_if(table.columns,
                     [](const Column& column) { return column.key.starts_with("largest"); });
       make_relative(table, "max_at_ns", "max_at");

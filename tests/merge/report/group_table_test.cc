@@ -29,7 +29,7 @@ GroupRow halts_of(std::uint64_t kernel, std::uint64_t halted) {
 }
 
 Table table_of(const GroupRow& row, const ReportData& report) {
-  return group_columns(std::make_shared<const std::vector<GroupRow>>(1, row), report);
+  return group_columns({row}, report);
 }
 
 // The table's first row as JSON has it.

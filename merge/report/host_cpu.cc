@@ -671,8 +671,7 @@ const TableKind kHostCpuTable = {
     .in_finding = true,
     .make = [](const ReportOptions& options, const std::string&)
         -> Result<std::unique_ptr<TableSink>> { return std::make_unique<HostCpuTable>(options); },
-    .answers = [](Part most) -> std::string_view {
-      return most == Part::kHalted ? "what CPU time of the host the VM took, by thread" : "";
-    }};
+    .answers = "what CPU time of the host the VM took, by thread",
+    .of = Part::kHalted};
 
 }  // namespace trapline

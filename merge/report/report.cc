@@ -459,10 +459,9 @@ Question question_of(Part part, const ReportData& report) {
       !report.tables_asked.contains("--faults"))
     return {"--faults", "why the pages were not mapped"};
   for (const TableKind& kind : table_kinds()) {
-    const std::string_view answers = kind.answers(part);
-    if (answers.empty()) continue;
+    if (kind.answers.empty() || kind.of != part) continue;
     if (report.tables_asked.contains(kind.option)) return {};
-    return {kind.option, answers};
+    return {kind.option, kind.answers};
   }
   constexpr std::uint64_t kMuch = 4;  // a quarter of the cost is worth a look at the devices
   const std::uint64_t user = report.total.parts[static_cast<std::size_t>(Part::kUser)];

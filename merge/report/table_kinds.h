@@ -51,8 +51,9 @@ struct TableKind {
   // Makes the sink; an Error (kUsage) if the option's value is invalid.
   Result<std::unique_ptr<TableSink>> (*make)(const ReportOptions& options,
                                              const std::string& value) = nullptr;
-  // Returns what the table shows if most of the exits' time went to this part; empty: nothing more.
-  std::string_view (*answers)(Part most) = [](Part) { return std::string_view(); };
+  // If most of the exits' time went to the part `of`: what the table shows more; empty: nothing.
+  std::string_view answers{};
+  Part of{};
 };
 
 // Each kind is defined in its table's file.

@@ -279,15 +279,13 @@ const TableKind kWaitTables = {.option = "--waits",
                                .help = "What exits waited for: a lock, a disk, a CPU, …",
                                .in_page = InPage::kNever,
                                .make = make_sink<WaitTables>,
-                               .answers = [](Part most) -> std::string_view {
-                                 return most == Part::kBlocked ? "what the exits waited for" : "";
-                               }};
+                               .answers = "what the exits waited for",
+                               .of = Part::kBlocked};
 
 const TableKind kStealTable = {.option = "--steal",
                                .help = "Who had the CPU while vCPUs waited for it",
                                .make = make_sink<StealTable>,
-                               .answers = [](Part most) -> std::string_view {
-                                 return most == Part::kPreempted ? "what ran instead" : "";
-                               }};
+                               .answers = "what ran instead",
+                               .of = Part::kPreempted};
 
 }  // namespace trapline

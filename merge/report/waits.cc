@@ -49,8 +49,10 @@ std::optional<CulpritSums::Runner> CulpritSums::runner() const {
 }
 
 WaitReport WaitSums::report(const Naming& names) const {
-  WaitReport report{preempted_.rows(names), blocked_.rows(names), halted_.rows(names)};
-  if (const auto runner = preempted_.runner()) {
+  const auto of = [this](Part part) -> auto& { return sums_[static_cast<std::size_t>(part)]; };
+  WaitReport report{of(Part::kPreempted).rows(names), of(Part::kBlocked).rows(names),
+                    of(Part::kHalted).rows(names)};
+  if (const auto runner = of(Part::kPreempted).runner()) {
     report.ran_most = names.text(runner->thread);
     report.ran_most_ns = runner->ns;
     report.others_at_most_ns = runner->others_at_most_ns;
@@ -87,16 +89,16 @@ WaitRows CulpritSums::rows(const Naming& names) const {
 namespace {
 
 // Returns a table of waits by culprit. `is_known`: the recorded events show this kind of wait.
-// `whole`: names what shares are of.
-TableOf<WaitRow> wait_table(WaitRows waits, bool is_known, std::string whole) {
+// `whole`: names what shares are of. `top`: the most rows; 0: all.
+TableOf<WaitRow> wait_table(WaitRows waits, bool is_known, std::string whole, std::size_t top) {
   using Row = WaitRow;
   enum DropOrder : std::uint8_t { kShare = 1, kTimes, kMax };
-  TableOf<Row> table({}, std::move(waits.rows), [](const Row& row) {
+  const std::size_t left_out = keep_first(waits.rows, top);
+  TableOf<Row> table({.left_out = left_out}, std::move(waits.rows), [](const Row& row) {
     const bool named = row.vm.empty() || row.culprit.find("VM ") != std::string::npos;
     return named ? row.culprit : row.culprit + ", VM " + vm_text(row.vm, row.vm_name);
   });
   table.facts = {{"total_ns", is_known ? to_value(waits.total_ns) : CellValue()}};
-  table.left_out = waits.rows_left_out;
   table.add({"culprit"}, &Row::culprit);
   table.add({"tid"}, [](const Row& row) { return number_or_null(row.tid, -1); });
   table.add({"process"}, [](const Row& row) { return number_or_null(row.process, -1); });
@@ -153,10 +155,9 @@ std::vector<Table> wait_tables(const WaitReport& waits, const ReportData& report
   const auto time = [&report](const WaitRows& rows) {
     return duration_text(rows.total_ns, report.cycles);
   };
-  const auto add = [&](const char* key, WaitRows rows, const std::string& title, bool known) {
-    rows.keep(top);
-    std::string whole = time(rows);
-    Table& table = tables.emplace_back(wait_table(std::move(rows), known, std::move(whole)));
+  const auto add = [&](const char* key, const WaitRows& rows, const std::string& title,
+                       bool known) {
+    Table& table = tables.emplace_back(wait_table(rows, known, time(rows), top));
     table.key = key;
     table.csv = true;
     table.titles = {title};
@@ -191,7 +192,7 @@ class StealTable : public TableSink {
 
  private:
   // Returns a row for each selected vCPU thread, in order of VM and vCPU.
-  [[nodiscard]] std::vector<StealRow> rows(std::size_t top, const Naming& names) const;
+  [[nodiscard]] std::vector<StealRow> rows(const Naming& names) const;
   struct Vcpu {
     CulpritSums sums;
     std::uint64_t waits = 0;
@@ -215,7 +216,7 @@ void StealTable::wait(const EndedWait& wait, const Pipeline& /*pipeline*/) {
   if (waited) ++vcpu.waits;
 }
 
-std::vector<StealRow> StealTable::rows(std::size_t top, const Naming& names) const {
+std::vector<StealRow> StealTable::rows(const Naming& names) const {
   std::vector<StealRow> rows;
   for (const VcpuThread& vcpu : names.threads) {
     if (!names.pipeline.counts(vcpu.thread)) continue;
@@ -223,7 +224,6 @@ std::vector<StealRow> StealTable::rows(std::size_t top, const Naming& names) con
     if (const auto found = vcpus_.find(vcpu.thread); found != vcpus_.end()) {
       row.waits = found->second.waits;
       row.by = found->second.sums.rows(names);
-      row.by.keep(top);
     }
   }
   std::ranges::sort(rows, {}, &VcpuId::order);
@@ -254,14 +254,14 @@ Paragraph stolen_text(const StealRow& row, const ReportData& report) {
 std::vector<Table> StealTable::tables(const ReportData& report, const Naming& names) const {
   using Row = StealRow;
   const bool is_known = report.model.sched_switch;
-  std::vector<Row> rows = this->rows(report.top, names);
+  std::vector<Row> rows = this->rows(names);
   std::vector<Paragraph> sentences;
   for (const Row& row : rows) sentences.push_back(stolen_text(row, report));
   TableOf<Row> table({.key = "steal", .csv = true}, std::move(rows), name_of);
   table.text_children = table.csv_children = true;
-  table.children = [all = table.all(), sentences = std::move(sentences),
-                    is_known](std::size_t row) {
-    Table by = wait_table(all[row].by, is_known, "the stolen time");
+  table.children = [all = table.all(), sentences = std::move(sentences), is_known,
+                    top = report.top](std::size_t row) {
+    Table by = wait_table(all[row].by, is_known, "the stolen time", top);
     by.key = "by";
     by.before = {{}, sentences[row]};
     if (is_known && by.rows != 0) by.titles = {"Stolen by"};

@@ -1,6 +1,7 @@
 // Shows who kept the vCPUs waiting: --waits inside their exits, --steal whenever they could run.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -28,14 +29,10 @@ struct WaitRow {
   std::uint64_t max_ns = 0;  // the longest piece
 };
 
-// The rows' times sum to total_ns, unless rows were left out.
+// The rows' times sum to total_ns.
 struct WaitRows {
   std::uint64_t total_ns = 0;
-  std::vector<WaitRow> rows;      // the largest first
-  std::size_t rows_left_out = 0;  // number of rows that --top left out
-
-  // Keeps the `top` largest rows; 0: all.
-  void keep(std::size_t top) { rows_left_out = keep_first(rows, top); }
+  std::vector<WaitRow> rows;  // the largest first
 };
 
 struct WaitReport {
@@ -75,16 +72,12 @@ class CulpritSums {
 class WaitSums {
  public:
   void add(std::span<const WaitShare> shares) {
-    for (const WaitShare& share : shares)
-      (share.part == Part::kPreempted ? preempted_
-       : share.part == Part::kBlocked ? blocked_
-                                      : halted_)
-          .add(share);
+    for (const WaitShare& share : shares) sums_[static_cast<std::size_t>(share.part)].add(share);
   }
   [[nodiscard]] WaitReport report(const Naming& names) const;
 
  private:
-  CulpritSums preempted_, blocked_, halted_;
+  std::array<CulpritSums, kParts> sums_;
 };
 
 struct ReportData;

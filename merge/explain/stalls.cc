@@ -11,6 +11,7 @@
 #include "merge/report/common_columns.h"
 #include "merge/report/head.h"
 #include "merge/report/notes.h"
+#include "merge/report/slow_exits.h"
 #include "merge/report/units.h"
 
 namespace trapline {
@@ -110,13 +111,9 @@ std::vector<StallLimit> limits_of(const Stall& stall) {
 
 std::string exit_of(const Stall& stall, const Naming& names) {
   if (!stall.longest) return {};
-  const ExitSpan& exit = *stall.longest;
-  std::string text = printable(reason_text(names.timeline.source(exit.source), exit.reason));
-  const std::string detail = detail_text(exit.detail);
-  if (detail != "-") text += ", " + detail;
-  if (stall.fault.cause != FaultCause::kNotKnown) text += ": " + names.text(stall.fault);
-  if (exit.device != kNoName) text += ", " + name_or_dash(names.names, exit.device);
-  return text;
+  const bool is_known = stall.fault.cause != FaultCause::kNotKnown;
+  return exit_text(exit_row(*stall.longest, kNoName, names),
+                   is_known ? ": " + names.text(stall.fault) : std::string());
 }
 
 std::string name_of(const Stall& stall, const Naming& names) {

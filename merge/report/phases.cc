@@ -56,14 +56,10 @@ Result<PhaseSpec> parse_phase_spec(std::string_view text) {
 }
 
 std::vector<PhaseSpec> default_phases() {
-  std::vector<PhaseSpec> specs(2);
-  specs[0].name = "kernel";
+  std::vector<PhaseSpec> specs = {
+      *parse_phase_spec("kernel=0xffff000000000000..0xffffffffffffffff"),
+      *parse_phase_spec("init=Run * as init process")};
   specs[0].pattern = "an address of the upper half";
-  specs[0].kind = PhaseSpec::Kind::kAddresses;
-  specs[0].first = 0xffff'0000'0000'0000;
-  specs[0].last = 0xffff'ffff'ffff'ffff;
-  specs[1].name = "init";
-  specs[1].pattern = specs[1].text = "Run * as init process";
   return specs;
 }
 

@@ -14,11 +14,9 @@ namespace trapline {
 std::vector<SourceRow> source_rows(const Timeline& timeline) {
   std::vector<SourceRow> rows;
   for (std::size_t i = 0; i < timeline.size(); ++i) {
-    const SourceInfo& info = timeline.source(i).info();
     const SourceCounters counters = timeline.source(i).counters();
-    rows.push_back({info.path, info.kind, info.clock, info.resolution_ns, counters.events,
-                    saturated_sum(counters.lost_events, counters.lost_unplaced), info.aligned,
-                    info.role == Role::kGuest && info.kind != "uftrace"});
+    rows.push_back({timeline.source(i).info(), counters.events,
+                    saturated_sum(counters.lost_events, counters.lost_unplaced)});
   }
   return rows;
 }

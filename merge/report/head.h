@@ -14,12 +14,8 @@
 
 namespace trapline {
 
-struct SourceRow {
-  std::string path, kind, clock;
-  std::optional<std::uint64_t> resolution_ns = std::nullopt;  // nullopt: the clock's own unit
+struct SourceRow : SourceInfo {
   std::uint64_t events = 0, lost = 0;
-  SourceAlignment aligned;
-  bool of_guests_kernel = false;
 };
 
 [[nodiscard]] std::vector<SourceRow> source_rows(const Timeline& timeline);

@@ -38,7 +38,8 @@ void add_sources(const ReportData& report, std::vector<Paragraph>& text) {
     const SourceAlignment& aligned = source.aligned;
     if (aligned.is_same_clock() && !aligned.one_boot_error_ns) continue;
     std::string sentence = alignment_text(aligned);
-    if (source.of_guests_kernel && report.by != "guest-span")
+    const bool of_guests_kernel = source.role == Role::kGuest && source.kind != "uftrace";
+    if (of_guests_kernel && report.by != "guest-span")
       sentence.append(sentence.empty() ? "" : "; ")
           .append("timeline shows its events, these tables do not");
     if (!sentence.empty())

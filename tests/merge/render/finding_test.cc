@@ -92,7 +92,7 @@ std::string head_of(const ReportData& data) {
 
 TEST(HeadTest, WhatLimitsTheFiguresIsInTheFirstEightLines) {
   ReportData report = report_of_one();
-  report.sources = {{.path = "host.dat", .kind = "trace.dat", .clock = "mono"}};
+  report.sources = {{{.path = "host.dat", .kind = "trace.dat", .clock = "mono"}}};
   EXPECT_THAT(head_of(report), Not(HasSubstr("host.dat")));
   SourceRow& guest = report.sources.emplace_back();
   guest.path = "guest.dat";

@@ -20,6 +20,7 @@
 #include "merge/report/dimensions.h"
 #include "merge/report/grouping.h"
 #include "merge/report/host_roles.h"
+#include "merge/report/irqs.h"
 
 namespace trapline {
 
@@ -33,11 +34,8 @@ enum class Step : std::uint8_t { kInjection, kEntry, kEnd };
 std::string interrupt_text(const GroupKey& key) {
   constexpr std::string_view kSteps[] = {"to injection", "to entry", "to EOI"};
   const auto vector = static_cast<std::uint32_t>(key.words[0]);
-  const auto origin = static_cast<IrqSpan::Origin>(key.words[1]);
   return fmt::format("{} {} {}", vector == kNoVector ? "-" : fmt::format("{:#x}", vector),
-                     origin == IrqSpan::Origin::kLine  ? fmt::format("pin {}", key.words[2])
-                     : origin == IrqSpan::Origin::kMsi ? "msi"
-                                                       : "local",
+                     origin_text(static_cast<IrqSpan::Origin>(key.words[1]), key.words[2]),
                      kSteps[key.words[3]]);
 }
 

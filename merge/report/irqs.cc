@@ -83,6 +83,12 @@ std::string irq_stages(const IrqTracker& tracker) {
   return text + '.';
 }
 
+std::string origin_text(IrqSpan::Origin origin, std::uint64_t pin) {
+  return origin == IrqSpan::Origin::kLine  ? fmt::format("pin {}", pin)
+         : origin == IrqSpan::Origin::kMsi ? "msi"
+                                           : "local";
+}
+
 namespace {
 
 // Interrupts of one vector and origin; docs/formats/report.md.
@@ -173,9 +179,7 @@ class IrqTable : public TableSink {
       const auto& [vector, origin, pin] = key;
       IrqRow row = counted;
       row.vector = vector == kNoVector ? "-" : fmt::format("{:#x}", vector);
-      row.pin = origin == IrqSpan::Origin::kLine  ? fmt::format("pin {}", pin)
-                : origin == IrqSpan::Origin::kMsi ? "msi"
-                                                  : "local";
+      row.pin = origin_text(origin, pin);
       rows.push_back(std::move(row));
     }
     return rows;

@@ -303,17 +303,12 @@ struct PageData::Writer {
 std::string without_markup(const std::string& json) {
   std::string text;
   text.reserve(json.size());
-  std::size_t from = 0;
-  for (std::size_t at = 0; at < json.size(); ++at) {
-    const char c = json[at];
-    if (c != '<' && c != '>' && c != '&') continue;
-    text.append(json, from, at - from)
-        .append(c == '<'   ? "\\u003c"
-                : c == '>' ? "\\u003e"
-                           : "\\u0026");
-    from = at + 1;
-  }
-  return text.append(json, from);
+  for (const char c : json)
+    if (c == '<' || c == '>' || c == '&')
+      text += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    else
+      text += c;
+  return text;
 }
 
 Result<std::string> PageData::recording(const PassEnd& pass, const ReportData& report) {

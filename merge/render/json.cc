@@ -161,7 +161,6 @@ Json described_json(const Table& table) {
 
 std::string json_of(const Table& table) {
   if (!table.page_title.empty()) return line_of(described_json(table), true);
-  if (!table.raw_rows.empty()) return "{\"rows\":" + table.raw_rows + '}';
   return line_of(table_json(table), true);
 }
 

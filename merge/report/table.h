@@ -53,10 +53,10 @@ struct Changed {
 struct Absent {};  // the row does not have this column: JSON omits it, and text omits its words
 // std::monostate, and a number that is not finite, mean not known: "-" in text, null in JSON, empty
 // in CSV.
-using CellValue =
-    std::variant<std::monostate, Absent, bool, std::int64_t, std::uint64_t, double, std::string,
-                 Share, Changed, std::vector<double>, std::vector<std::uint64_t>,
-                 std::vector<std::int64_t>, std::vector<std::string>>;
+using CellValue = std::variant<std::monostate, Absent, bool, std::int64_t, std::uint64_t, double,
+                               std::string, Share, Changed, std::vector<double>,
+                               std::vector<std::uint64_t>, std::vector<std::int64_t>,
+                               std::vector<std::string>, std::vector<std::vector<std::uint64_t>>>;
 
 template <typename T>
 [[nodiscard]] CellValue to_value(const T& value) {
@@ -168,8 +168,7 @@ struct Table {
   std::function<std::vector<Table>(std::size_t row)> children{};
   // `json`, `csv`: that output has the table; `csv_children`: CSV has the rows' child tables.
   bool json = true, csv = false, csv_children = false;
-  bool packed = false;     // the page's JSON has the rows as lists, below the columns' keys
-  std::string raw_rows{};  // JSON of the rows, which replaces columns
+  bool packed = false;  // the page's JSON has the rows as lists, below the columns' keys
   // The page's title for a row's name, if the page has no view of its own for the table. The page
   // then shows the columns of text, with their titles and units.
   std::string page_title{};

@@ -91,30 +91,26 @@ Combo combo_of(GroupKey key, const Naming& names, std::vector<NumberedTexts>& te
   return combo;
 }
 
-// Prints a cell's numbers. A count of 1 and parts of 0 are left out: the lowest bits of the first
+// Adds a cell's numbers. A count of 1 and parts of 0 are left out: the lowest bits of the first
 // number say which numbers follow.
-void print(std::string& text, std::uint32_t time, std::uint32_t latency, const Cells::Cell& cell) {
+void add_cell(std::vector<std::uint64_t>& numbers, std::uint32_t time, const Cells::Cell& cell) {
   unsigned given = cell.count != 1 ? 1 : 0;
   for (std::size_t i = 0; i < cell.parts.size(); ++i) given |= cell.parts[i] != 0 ? 2u << i : 0;
-  const std::uint64_t place = (std::uint64_t{time} * kLatencyBins + latency) * 32 + given;
-  const auto add = [&text](std::uint64_t value) {
-    if (!text.empty()) text += ',';
-    const fmt::format_int digits(value);
-    text.append(digits.data(), digits.size());
-  };
-  add(place);
-  if (cell.count != 1) add(cell.count);
-  add(cell.total);
+  numbers.push_back((std::uint64_t{time} * kLatencyBins + cell.latency()) * 32 + given);
+  if (cell.count != 1) numbers.push_back(cell.count);
+  numbers.push_back(cell.total);
   for (const std::uint64_t ns : cell.parts)
-    if (ns != 0) add(ns);
+    if (ns != 0) numbers.push_back(ns);
 }
 
-std::string print_cells(std::vector<Cells::Cell> cells, const std::vector<std::size_t>& combo_of,
-                        std::size_t combos) {
+// Returns the numbers of all cells, for each combination.
+std::vector<std::vector<std::uint64_t>> numbers_of(std::vector<Cells::Cell> cells,
+                                                   const std::vector<std::size_t>& combo_of,
+                                                   std::size_t combos) {
   for (Cells::Cell& cell : cells)
     cell.set_combo(combo_of[std::min<std::size_t>(cell.combo(), combo_of.size() - 1)]);
   std::ranges::stable_sort(cells, {}, &Cells::Cell::key);
-  std::vector<std::string> flat(combos);
+  std::vector<std::vector<std::uint64_t>> flat(combos);
   std::vector<std::uint32_t> last(combos);
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const Cells::Cell& cell = cells[i];
@@ -122,12 +118,10 @@ std::string print_cells(std::vector<Cells::Cell> cells, const std::vector<std::s
       cells[i + 1].add(cell);
       continue;
     }
-    print(flat[cell.combo()], cell.time() - last[cell.combo()], cell.latency(), cell);
+    add_cell(flat[cell.combo()], cell.time() - last[cell.combo()], cell);
     last[cell.combo()] = cell.time();
   }
-  std::string text = "[";
-  for (const std::string& of_combo : flat) text += (text.size() > 1 ? ",[" : "[") + of_combo + ']';
-  return text + ']';
+  return flat;
 }
 
 }  // namespace
@@ -151,7 +145,7 @@ std::vector<trapline::Table> Exits::cell_tables(const Naming& names) const {
   std::vector<Combo> combos(merged.size());
   for (const auto& [combo, at] : merged) combos[at] = combo;
   trapline::Table numbers{.key = "cells"};
-  numbers.raw_rows = print_cells(cells.sorted(), combo_of_key, merged.size());
+  numbers.facts = {{"rows", numbers_of(cells.sorted(), combo_of_key, merged.size())}};
   TableOf<Combo> table({.key = "combos", .packed = true}, std::move(combos),
                        [](const Combo&) { return std::string(); });
   for (std::size_t i = 0; i < dimensions; ++i) {

@@ -77,6 +77,7 @@ void GuestStacks::account(Thread& thread, Timestamp at) {
   if (frames.empty()) return;
   frames.back().own.guest_ns += ns;
   times(innermost(frames.back().stack)).guest_ns += ns;
+  times_of(frames.back().stack).guest_ns += ns;
 }
 
 // Does what account() does, with GuestRuns::kOnThread: the thread's own events, not exits, show how
@@ -243,7 +244,8 @@ void GuestStacks::on_span(const ExitSpan& span, StackId stack) {
   if (stack == kNoStack) return;
   GuestFunctionTimes& function = times(innermost(stack));
   ++function.exits;
-  for (std::size_t i = 0; i < kParts; ++i) function.parts[i] += span.parts[i];
+  function.add({0, span.parts});
+  times_of(stack).add({0, span.parts});
   Thread* thread = keep_calls_ ? threads_.find(span.thread) : nullptr;
   if (thread == nullptr) return;
   Frames& frames = frames_of(*thread);

@@ -159,6 +159,9 @@ class GuestStacks {
   [[nodiscard]] std::string text(StackId stack) const { return stacks_.text(stack); }
   // Returns the times of functions, indexed by NameId.
   [[nodiscard]] const std::vector<GuestFunctionTimes>& functions() const { return functions_; }
+  // GuestRuns::kBetweenExits: returns the own time of each stack's innermost function, indexed by
+  // StackId.
+  [[nodiscard]] const std::vector<GuestTime>& by_stack() const { return by_stack_; }
   [[nodiscard]] std::uint64_t records() const { return records_; }
   // GuestRuns::kOnThread: returns the threads that made the records; their `exits` are calls.
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus() const;
@@ -202,8 +205,15 @@ class GuestStacks {
     return functions_[function];
   }
 
+  GuestTime& times_of(StackId stack) {
+    if (stack >= by_stack_.size()) [[unlikely]]
+      by_stack_.resize(stack + 1);
+    return by_stack_[stack];
+  }
+
   StackTree stacks_;
   std::vector<GuestFunctionTimes> functions_;
+  std::vector<GuestTime> by_stack_;
   LossTable<Thread> threads_;
   std::unordered_map<std::uint64_t, Frames> tasks_;  // by source and task
   std::uint64_t records_ = 0, losses_ = 0;

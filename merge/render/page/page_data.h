@@ -10,7 +10,7 @@
 //                                  ├─> Waits: who kept the vCPUs waiting
 //                                  ├─> FaultMap: page faults by address, time and cause
 //                                  ├─> WorstExits: the longest, with what was around
-//                                  └─> GuestTimes: the guest's own time; KernelStacks
+//                                  └─> KernelStacks
 //
 // Memory does not grow with the recording.
 #pragma once
@@ -72,7 +72,6 @@ class PageData : public SpanSink {
     shares_.event(event, pipeline);
     host_.event(pipeline);
     worst_.event(event, pipeline);
-    guest_.event(event, pipeline);
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
     exits_.exit(exit, pipeline);
@@ -80,7 +79,6 @@ class PageData : public SpanSink {
     waits_.exit(exit, pipeline);
     faults_.exit(exit, pipeline);
     worst_.exit(exit, pipeline);
-    guest_.exit(exit, pipeline);
     if (kernel_) kernel_->add(exit, *pipeline.kernel());
   }
   void unended(const UnendedExit& exit, const Pipeline& pipeline) override {
@@ -108,7 +106,6 @@ class PageData : public SpanSink {
   page::Waits waits_;
   page::FaultMap faults_;
   page::WorstExits worst_;
-  page::GuestTimes guest_;
   LongestStalls stalls_;
   std::optional<KernelStacks> kernel_;
   std::optional<GuestSpans> guest_spans_;

@@ -246,7 +246,7 @@ struct PageData::Writer {
       make_relative(table, "start_ns", "start");
       tables.push_back(std::move(table));
     }
-    tables.push_back(data.guest_.table(names.pipeline));
+    tables.push_back(page::guest_stack_table(names.pipeline));
     if (data.kernel_) tables.push_back(page::kernel_stack_table(*data.kernel_, names));
     if (data.guest_spans_explained_) {
       std::vector<Table> spans = page_tables(*data.guest_spans_explained_, kMostRows, start);

@@ -1,8 +1,10 @@
 #include "merge/render/page/stacks.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/render/page/numbered_texts.h"
@@ -11,58 +13,13 @@
 
 namespace trapline::page {
 
-GuestTime& GuestTimes::times(StackId stack) {
-  if (stack >= stacks_.size()) stacks_.resize(stack + 1);
-  return stacks_[stack];
-}
-
-void GuestTimes::account(Thread& thread, Timestamp at) {
-  if (thread.in_guest && thread.stack != kNoStack && at > thread.mark)
-    times(thread.stack).guest_ns += elapsed(thread.mark, at);
-  thread.mark = std::max(thread.mark, at);
-}
-
-void GuestTimes::event(const Event& event, const Pipeline& pipeline) {
-  if (!pipeline.has_guest_records()) return;
-  if (const GuestRun* run = pipeline.exits().guest_run()) {
-    if (Thread* thread = threads_.find(run->thread)) {
-      account(*thread, run->end);
-      thread->in_guest = false;
-    }
-  }
-  const bool enters = std::holds_alternative<KvmEntry>(event.payload);
-  if (std::holds_alternative<Lost>(event.payload)) {
-    for (auto& entry : threads_.entries()) entry.state.in_guest = false;
-    return;
-  }
-  if (!enters && !std::holds_alternative<KvmExit>(event.payload) &&
-      !std::holds_alternative<GuestCall>(event.payload)) {
-    return;
-  }
-  Thread* thread = threads_.get(event.thread, kMostThreads);
-  if (thread == nullptr) return;
-  account(*thread, event.at);
-  if (enters) {
-    thread->in_guest = true;
-    thread->mark = event.at;
-  }
-  thread->stack = pipeline.stacks().stack_of(event.thread);
-}
-
-void GuestTimes::exit(const ExitSpan& exit, const Pipeline& pipeline) {
-  if (!pipeline.has_guest_records()) return;
-  const StackId stack = pipeline.stack_of(exit);
-  if (stack == kNoStack) return;
-  times(stack).add({0, exit.parts});
-}
-
-Table GuestTimes::table(const Pipeline& pipeline) const {
+Table guest_stack_table(const Pipeline& pipeline) {
+  const std::vector<GuestTime>& stacks = pipeline.stacks().by_stack();
   std::vector<StackId> order;
-  for (StackId stack = 0; stack < stacks_.size(); ++stack)
-    if (stacks_[stack].total() != 0) order.push_back(stack);
-  std::stable_sort(order.begin(), order.end(), [this](StackId a, StackId b) {
-    return stacks_[a].total() > stacks_[b].total();
-  });
+  for (StackId stack = kNoStack + 1; stack < stacks.size(); ++stack)
+    if (stacks[stack].total() != 0) order.push_back(stack);
+  std::ranges::stable_sort(order, std::greater(),
+                           [&](StackId stack) { return stacks[stack].total(); });
   struct Row {
     std::string stack;
     GuestTime times;
@@ -70,11 +27,11 @@ Table GuestTimes::table(const Pipeline& pipeline) const {
   std::vector<Row> rows;
   GuestTime rest;
   for (const StackId stack : order) {
-    if (rows.size() < kMostRows) {
+    if (rows.size() < kMostGuestStacks) {
       rows.push_back(
-          {clipped(printable(pipeline.stacks().text(stack)), kLongestText), stacks_[stack]});
+          {clipped(printable(pipeline.stacks().text(stack)), kLongestGuestStack), stacks[stack]});
     } else {
-      rest.add(stacks_[stack]);
+      rest.add(stacks[stack]);
     }
   }
   if (rest.total() != 0) rows.push_back({std::string(ReportData::kFoldedKey), rest});

@@ -101,6 +101,15 @@ struct PageFault {
   std::uint64_t server_ns = 0, disk_ns = 0, reclaim_ns = 0;
 };
 
+// The number of page faults, and their time.
+struct FaultTotal {
+  std::uint64_t count = 0, ns = 0;
+  void add(const FaultTotal& other) {
+    count += other.count;
+    ns += other.ns;
+  }
+};
+
 // Returns whether the exit is a page fault in the guest's memory as the host maps it: according to
 // KVM's event or, if no event shows what the exit was about, to its reason.
 [[nodiscard]] bool is_page_fault(const ExitSpan& exit);

@@ -51,11 +51,8 @@ void FrameMaker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const std::span<const WaitShare> shares = pipeline.waits()->shares();
   waits_.add(shares);
   waits_.add(pipeline.waits()->halts());
-  if (is_page_fault(exit)) {
-    FaultTotal& total = faults_[{exit.thread, pipeline.faults()->last().why.cause}];
-    ++total.count;
-    total.ns += exit.total();
-  }
+  if (is_page_fault(exit))
+    faults_[{exit.thread, pipeline.faults()->last().why.cause}].add({1, exit.total()});
   GroupKey key = keys_.of(exit, stack, pipeline.stacks(), shares);
   key.halted = exit.halt;
   const std::uint32_t place = cells_.place_of(key);

@@ -53,10 +53,7 @@ struct HostRoleTime {
   std::uint64_t more_ns = 0;  // no frame had it before; also from before the VM was known
 };
 
-// The page faults of a vCPU with one cause.
-struct FaultTotal {
-  std::uint64_t count = 0, ns = 0;
-};
+// The page faults of vCPUs by cause.
 using FaultTotals = std::map<std::pair<ThreadId, FaultCause>, FaultTotal>;
 
 struct Frame : LossCounts {

@@ -96,9 +96,7 @@ void Figures::add(const Frame& frame, const Engine& engine) {
     const auto& [thread, cause] = of;
     if (!scope.holds(thread, naming)) continue;
     const std::string labels = vm_label(naming, thread) + ',' + label("cause", key_of(cause));
-    FaultTotal& sum = bounded(faults_, labels, kMostVcpus, nowhere);
-    sum.count += total.count;
-    sum.ns += total.ns;
+    bounded(faults_, labels, kMostVcpus, nowhere).add(total);
   }
   for (const WaitRow& row : frame.waits.preempted.rows)
     steal_[label("culprit", kind_of(row))] += row.ns;

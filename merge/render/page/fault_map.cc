@@ -8,7 +8,7 @@ void FaultMap::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   if (!is_page_fault(exit)) return;
   if (!bins_.started) bins_.start(pipeline.begin().value_or(exit.start));
   const PageFault& fault = pipeline.faults()->last();
-  const Sum sum{1, exit.total()};
+  const FaultTotal sum{1, exit.total()};
   causes_[fault.why.cause].add(sum);
   const ThreadId vm = pipeline.processes().of(exit.thread, exit.thread);
   if (!fault.address || (vms_.size() >= kMostVms && !vms_.contains(vm))) {

@@ -32,15 +32,8 @@ class FaultMap {
   [[nodiscard]] Table table(const Naming& names);
 
  private:
-  struct Sum {
-    std::uint64_t count = 0, ns = 0;
-    void add(const Sum& other) {
-      count += other.count;
-      ns += other.ns;
-    }
-  };
   using Place = std::pair<std::uint64_t, FaultCause>;  // time bin, cause
-  using Region = std::map<Place, Sum>;
+  using Region = std::map<Place, FaultTotal>;
   using Key = std::pair<ThreadId, std::uint64_t>;  // VM's process, number of the region
   void widen();
   [[nodiscard]] std::size_t cells() const;
@@ -48,9 +41,9 @@ class FaultMap {
   TimeBins bins_;
   unsigned region_bits_ = 12;
   std::map<Key, Region> regions_;
-  std::map<ThreadId, ThreadId> vms_;  // a thread of each process
-  std::map<FaultCause, Sum> causes_;  // all faults
-  std::uint64_t unplaced_ = 0;        // faults without an address, or of further VMs
+  std::map<ThreadId, ThreadId> vms_;         // a thread of each process
+  std::map<FaultCause, FaultTotal> causes_;  // all faults
+  std::uint64_t unplaced_ = 0;               // faults without an address, or of further VMs
 };
 
 }  // namespace trapline::page

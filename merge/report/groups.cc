@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -393,32 +394,21 @@ Subjects::Subjects(const std::vector<Dimension>& by)
       details_(std::ranges::find(by, Dimension::kDetail) == by.end()),
       last_(kMostGroups) {}
 
-std::vector<Subjects::Subject> Subjects::of_rows(const std::vector<std::uint32_t>& row_of_group,
-                                                 std::size_t rows, const Naming& names) const {
-  std::vector<Sum> sums = sums_;
-  for (Sum& sum : sums) sum.key.group = row_of_group[sum.key.group];
-  std::ranges::sort(sums, {}, &Sum::key);
-  std::vector<Subject> subjects(rows);
-  std::vector<const Sum*> most(rows, nullptr);
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    // Several groups may belong to one row: adds up their sums, which are neighbours now.
-    if (i + 1 < sums.size() && sums[i].key == sums[i + 1].key) {
-      sums[i + 1].ns += sums[i].ns;
-      continue;
-    }
-    const Sum*& largest = most[sums[i].key.group];
-    if (largest == nullptr || sums[i].ns > largest->ns) largest = &sums[i];
+void Subjects::fill(std::vector<GroupRow>& rows, const std::vector<std::uint32_t>& row_of_group,
+                    const Naming& names) const {
+  std::map<Key, std::uint64_t> sums;  // by row: several groups may belong to one
+  for (Sum sum : sums_) {
+    sum.key.group = row_of_group[sum.key.group];
+    sums[sum.key] += sum.ns;
   }
-  for (std::size_t row = 0; row < rows; ++row) {
-    if (most[row] == nullptr) continue;
-    const Key& key = most[row]->key;
-    subjects[row].ns = most[row]->ns;
-    subjects[row].text = key.device != kNoName
-                             ? name_or_dash(names.names, key.device)
-                             : detail_text({key.value, 0, key.kind, key.access, false});
+  for (const auto& [key, ns] : sums) {
+    GroupRow& row = rows[key.group];
+    if (!row.largest.empty() && ns <= row.largest_ns) continue;
+    row.largest_ns = ns;
+    row.largest = key.device != kNoName ? name_or_dash(names.names, key.device)
+                                        : detail_text({key.value, 0, key.kind, key.access, false});
   }
-  for (const std::uint32_t group : overflow_) subjects[row_of_group[group]].at_least = true;
-  return subjects;
+  for (const std::uint32_t group : overflow_) rows[row_of_group[group]].largest_at_least = true;
 }
 
 }  // namespace trapline

@@ -76,14 +76,9 @@ class Subjects {
   // Adds an exit of that group; halts have no subject, nor has the group kMostGroups, "[other]".
   void add(std::uint32_t group, const ExitSpan& exit);
 
-  struct Subject {
-    std::string text;  // empty: no exit of the row had a subject
-    std::uint64_t ns = 0;
-    bool at_least = false;  // `ns` may be too small: some exits found no room
-  };
-  // Returns the subject with the most time, for each row.
-  [[nodiscard]] std::vector<Subject> of_rows(const std::vector<std::uint32_t>& row_of_group,
-                                             std::size_t rows, const Naming& names) const;
+  // Sets the subject with the most time in each row. Row `row_of_group[i]` contains group i.
+  void fill(std::vector<GroupRow>& rows, const std::vector<std::uint32_t>& row_of_group,
+            const Naming& names) const;
 
  private:
   struct Key {

@@ -162,12 +162,7 @@ void Aggregator::report_groups(ReportData& report, const Naming& names) const {
     report.rows[place->second].merge(group);
     row_of_group.push_back(place->second);
   }
-  const auto subjects = subjects_.of_rows(row_of_group, report.rows.size(), names);
-  for (std::size_t row = 0; row < subjects.size() && report.durations(); ++row) {
-    report.rows[row].largest = subjects[row].text;
-    report.rows[row].largest_ns = subjects[row].ns;
-    report.rows[row].largest_at_least = subjects[row].at_least;
-  }
+  if (report.durations()) subjects_.fill(report.rows, row_of_group, names);
   std::ranges::sort(report.rows, {}, &GroupRow::key);
   sort_rows(report);
 }

@@ -18,8 +18,8 @@ struct Cause {
 };
 [[nodiscard]] std::span<const Cause> causes();
 
-// Returns the id of the cause for a wait for this thread of the kernel, which an isolated cpuset does
-// not keep off its CPU; empty for any other thread.
+// Returns the id of the cause for a wait for this thread of the kernel, which an isolated cpuset
+// does not keep off its CPU; empty for any other thread.
 [[nodiscard]] std::string_view kernel_thread(std::string_view comm);
 
 // Facts about a wait besides its culprit.

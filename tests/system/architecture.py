@@ -228,7 +228,7 @@ HAVE_DEFAULTS = {
 
 # What a claim is made of is not known until an event says it: the zero of these says so.
 CLAIMS = {"CulpritKind", "FaultAccess", "FaultCause", "FaultHow", "FaultLack", "HandlerKind", "HostRole", "InterruptLevel",
-          "KernelThread", "MemoryWork", "Missing", "RunState", "StallCause", "WakeContext", "Where"}
+          "MemoryWork", "Missing", "RunState", "StallCause", "WakeContext", "Where"}
 
 
 def check_zeros():

@@ -38,8 +38,8 @@ inline constexpr std::string_view kVmmLook = "\x1b[38;5;130m";
 
 class TextTable {
  public:
-  // Uses the columns' `title`, `drop_order`, `joined` and `above`. A text (`unit`) is on the left. A
-  // head `above` that has no room is left out, unless it is that of shares.
+  // Uses the columns' `title`, `drop_order`, `joined` and `above`. A text (`unit`) is on the left.
+  // A head `above` that has no room is left out, unless it is that of shares.
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
   // Adds a row with as many cells as titles; returns its number. `dim`: the row is less important

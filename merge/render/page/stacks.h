@@ -11,8 +11,8 @@ namespace trapline::page {
 
 inline constexpr std::size_t kMostGuestStacks = 400, kLongestGuestStack = 1000;
 
-// Returns the stacks with the most time first; if there are more than kMostGuestStacks, the last row
-// is "[other]". docs/formats/page.md.
+// Returns the stacks with the most time first; of more than kMostGuestStacks, the rest is in the
+// last row, "[other]". docs/formats/page.md.
 [[nodiscard]] Table guest_stack_table(const Pipeline& pipeline);
 
 inline constexpr std::size_t kMostKernelStacks = std::size_t{1} << 14, kMostKernelRows = 400,

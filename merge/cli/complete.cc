@@ -59,7 +59,7 @@ const std::vector<Fixed>& fixed() {
       {"", "--sort", fmt::format("{}", fmt::join(kSortNames, ","))},
       {"explain", "--around", "max"},
       {"timeline", "--around", "max"},
-      {"export", "--rows", std::string(kRowsValues)},
+      {"export", "--rows", rows_values()},
       {"export", "--weight", std::string(kWeightValues)},
       {"export", "--format", format_names()},
       {"events", "--trace-file", "on,off,flush,status,layout=qemu,layout=rfc"}};

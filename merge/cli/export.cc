@@ -143,7 +143,7 @@ Result<void> run_export(ExportArguments& options) {
 void add_row_options(CLI::App& command, ExportArguments& options) {
   const OptionGroup rest(command, kRest);
   rest.add("--rows", options.how.rows, "ROWS",
-           fmt::format("With --format jsonl, arrays or csv, the rows: {}", kRowsValues))
+           fmt::format("With --format jsonl, arrays or csv, the rows: {}", rows_values()))
       ->capture_default_str();
   OptionGroup(command, kTables)
       .add("--guest-span", options.how.guest_span, "SPEC",

@@ -17,10 +17,8 @@
 namespace trapline {
 
 // The values that ExportOptions::rows and weight may have, as help and messages list them.
-inline constexpr std::string_view
-    kRowsValues =
-        "exits, faults, working-set, requests, vhost, interrupts, functions, guest-spans, host-cpu",
-    kWeightValues = "time, count, kernel, user, preempted, blocked";
+[[nodiscard]] std::string rows_values();
+inline constexpr std::string_view kWeightValues = "time, count, kernel, user, preempted, blocked";
 
 struct ExportOptions {
   std::string format;           // a name of export_formats()

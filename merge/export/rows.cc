@@ -1,5 +1,8 @@
-// Writes one row for each exit, request, interrupt or guest function call, as JSON lines or CSV,
-// for engines that hold the data of a fleet. docs/formats/rows.md describes the columns.
+// Writes one row for each exit, request, interrupt, guest function call, …, as JSON lines or CSV,
+// for engines that hold the data of a fleet. row_kinds() has the kinds of rows, docs/formats/rows.md
+// describes their columns.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <bitset>
@@ -25,74 +28,72 @@
 #include "merge/report/table_kinds.h"
 
 namespace trapline {
-
-// Parts that rows of every kind share: the labels in front, the texts of reasons, the wall clock
-// and the host's boot.
-
-// The kinds of rows that ExitRowExporter writes; the other kinds have exporters of their own.
-enum class Rows : std::uint8_t { kExits, kRequests, kInterrupts, kFunctions };
-
-// Increased when a column changes its meaning.
-inline constexpr int kRowsVersion = 3;
-
-// The first columns of every row.
-inline constexpr std::string_view kLabelColumns[] = {"rows_version", "host", "session"};
-
-// Writes one row for each interval that a guest recorded (--rows guest-spans), for each turn of a
-// vhost worker (--rows vhost), for each page fault (--rows faults), for each range of memory that a
-// guest faulted on (--rows working-set), and for each thread of a VM (--rows host-cpu).
-// docs/formats/rows.md describes the columns.
-
-inline constexpr std::string_view kGuestSpanRows = "guest-spans", kVhostRows = "vhost",
-                                  kFaultRows = "faults", kWorkingSetRows = "working-set",
-                                  kHostCpuRows = "host-cpu";
-
 namespace {
 
-std::vector<std::string_view> all_columns(std::initializer_list<std::string_view> own,
-                                          std::initializer_list<std::string_view> last = {}) {
-  std::vector<std::string_view> columns(std::begin(kLabelColumns), std::end(kLabelColumns));
-  columns.insert(columns.end(), {"vm", "vcpu", "tid", "start_ns", "total_ns"});
-  columns.insert(columns.end(), own);
-  columns.insert(columns.end(), {"wall_ns", "boot"});
-  columns.insert(columns.end(), last);
+// Increased when a column changes its meaning.
+constexpr int kRowsVersion = 3;
+
+// The first columns of every row; of these, the labels come first.
+constexpr std::string_view kFirstColumns[] = {"rows_version", "host", "session",  "vm",
+                                              "vcpu",         "tid",  "start_ns", "total_ns"};
+constexpr std::size_t kLabels = 3;
+
+struct RowSetup;
+
+struct RowKind {
+  std::string_view name;  // the value of --rows
+  SpanClass selects;
+  std::unique_ptr<Exporter> (*make)(RowSetup&&);
+  std::vector<std::string_view> columns;  // after kFirstColumns
+};
+// The arguments of an exporter's constructor.
+struct RowSetup {
+  const ExportContext& context;
+  const ExportOptions& options;
+  const RowKind& kind;
+  RowForm form;
+  OutputFile output;
+};
+
+std::vector<std::string_view> columns_of(const RowKind& kind) {
+  std::vector<std::string_view> columns(std::begin(kFirstColumns), std::end(kFirstColumns));
+  columns.insert(columns.end(), kind.columns.begin(), kind.columns.end());
   return columns;
 }
-
-}  // namespace
 
 // Base of the exporters: writes the cells that rows of several kinds share.
 class RowExporter : public Exporter {
  public:
+  explicit RowExporter(RowSetup&& setup)
+      : context_(setup.context),
+        kind_(setup.kind),
+        writer_(setup.form, std::move(setup.output), columns_of(setup.kind)),
+        culprits_(context_.timeline,
+                  [this](const std::string& text) { return writer_.quote(text); }) {
+    labels_ = writer_.cell(0, std::to_string(kRowsVersion)) +
+              writer_.cell(1, writer_.quote(setup.options.host)) +
+              writer_.cell(2, writer_.quote(setup.options.session));
+    boot_ = context_.boot_id.empty() ? std::string(writer_.nothing_text())
+                                     : writer_.quote(context_.boot_id);
+  }
+  [[nodiscard]] SpanClass selects() const override { return kind_.selects; }
   [[nodiscard]] Result<void> finish(const Naming&) override { return writer_.finish(); }
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
   [[nodiscard]] bool is_empty(const Naming&) const override { return writer_.rows() == 0; }
 
  protected:
-  RowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
-              OutputFile output, const std::vector<std::string_view>& columns)
-      : context_(context),
-        writer_(form, std::move(output), columns),
-        culprits_(context_.timeline,
-                  [this](const std::string& text) { return writer_.quote(text); }) {
-    labels_ = writer_.cell(0, std::to_string(kRowsVersion)) +
-              writer_.cell(1, writer_.quote(options.host)) +
-              writer_.cell(2, writer_.quote(options.session));
-    boot_ = context.boot_id.empty() ? std::string(writer_.nothing_text())
-                                    : writer_.quote(context.boot_id);
-  }
   // Writes null or an empty cell for an empty text.
   void quoted(std::string_view text) {
     text.empty() ? writer_.nothing() : writer_.text(writer_.quote(text));
   }
   // Writes the labels and the cells of VM, vCPU and thread.
   void place(ThreadId process, std::int32_t vcpu, ThreadId thread) {
-    writer_.cells(labels_, std::size(kLabelColumns));
+    writer_.cells(labels_, kLabels);
     writer_.thread(process);
     vcpu == kNoVcpu ? writer_.nothing() : writer_.signed_number(vcpu);
     writer_.signed_number(tid_of(thread));
   }
-  // Writes the cells up to total_ns of all_columns().
+  // Writes the cells of kFirstColumns.
   void begin_row(ThreadId process, std::int32_t vcpu, ThreadId thread, Timestamp begin,
                  Timestamp end) {
     place(process, vcpu, thread);
@@ -119,21 +120,16 @@ class RowExporter : public Exporter {
   }
 
   const ExportContext context_;
+  const RowKind& kind_;
   RowWriter writer_;
   CulpritTexts culprits_;
-  std::string labels_, boot_;  // the cells for kLabelColumns; the boot's id, quoted, or null
+  std::string labels_, boot_;  // the labels' cells; the boot's id, quoted, or null
 };
 
 class GuestSpanRowExporter final : public RowExporter {
  public:
-  GuestSpanRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
-                       OutputFile output)
-      : RowExporter(context, options, form, std::move(output),
-                    all_columns({"span", "name", "guest_ns", "kernel_ns", "user_ns", "preempted_ns",
-                                 "blocked_ns", "halted_ns", "not_recorded_ns", "preempted_by",
-                                 "blocked_on"})),
-        span_(writer_.quote(options.guest_span)) {}
-  [[nodiscard]] SpanClass selects() const override { return SpanClass::kGuestIntervals; }
+  explicit GuestSpanRowExporter(RowSetup&& setup)
+      : RowExporter(std::move(setup)), span_(writer_.quote(setup.options.guest_span)) {}
   void guest_interval(const GuestInterval& interval, const Pipeline& pipeline) override {
     const auto vcpu = pipeline.vcpu(interval.thread);
     begin_row(pipeline.processes().of(interval.thread, {}), vcpu ? vcpu->vcpu : kNoVcpu,
@@ -172,12 +168,7 @@ class GuestSpanRowExporter final : public RowExporter {
 
 class VhostRowExporter final : public RowExporter {
  public:
-  VhostRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
-                   OutputFile output)
-      : RowExporter(context, options, form, std::move(output),
-                    all_columns({"name", "ran_at_ns", "ran_ns", "preempted_ns", "notified_ns",
-                                 "raised_ns"})) {}
-  [[nodiscard]] SpanClass selects() const override { return SpanClass::kRequests; }
+  using RowExporter::RowExporter;
   void turn(const VhostTurn& turn, const Pipeline&) override {
     begin_row(turn.process, kNoVcpu, turn.worker, turn.woken, turn.end);
     writer_.text(writer_.quote(turn.name));
@@ -192,16 +183,7 @@ class VhostRowExporter final : public RowExporter {
 
 class FaultRowExporter final : public RowExporter {
  public:
-  FaultRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
-                   OutputFile output)
-      : RowExporter(context, options, form, std::move(output),
-                    all_columns({"address", "access", "cause", "by", "by_tid", "how", "first",
-                                 "page_bytes", "kernel_ns", "user_ns", "preempted_ns", "server_ns",
-                                 "disk_ns", "other_wait_ns", "reclaim_ns", "rip"},
-                                {"slot", "slot_offset"})) {}
-  [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kExits | SpanClass::kFaults;
-  }
+  using RowExporter::RowExporter;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
     if (!is_page_fault(exit)) return;
     constexpr std::string_view kAccesses[] = {"", "read", "write", "execute"};
@@ -246,13 +228,7 @@ class FaultRowExporter final : public RowExporter {
 // ranges; the fault counts in the range of its address.
 class WorkingSetRowExporter final : public RowExporter {
  public:
-  WorkingSetRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
-                        OutputFile output)
-      : RowExporter(context, options, form, std::move(output),
-                    all_columns({"address", "length", "faults"}, {"slot", "slot_offset"})) {}
-  [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kExits | SpanClass::kFaults;
-  }
+  using RowExporter::RowExporter;
   [[nodiscard]] bool is_empty(const Naming&) const override { return open_.empty(); }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
     const PageFault& fault = pipeline.faults()->last();
@@ -328,14 +304,11 @@ class WorkingSetRowExporter final : public RowExporter {
 // Writes the rows of the table of `report --host-cpu`, a thread with its parts as one row.
 class HostCpuRowExporter final : public RowExporter {
  public:
-  HostCpuRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
-                     OutputFile output, std::unique_ptr<TableSink> table)
-      : RowExporter(context, options, form, std::move(output),
-                    all_columns({"vm_name", "role", "name", "ran_ns", "guest_ns", "kernel_ns",
-                                 "user_ns", "polling_ns", "not_known_ns", "turns", "interrupts_ns",
-                                 "counted_ns", "woken_by", "did"})),
-        table_(std::move(table)) {}
-  [[nodiscard]] SpanClass selects() const override { return table_->selects(); }
+  explicit HostCpuRowExporter(RowSetup&& setup) : RowExporter(std::move(setup)) {
+    ReportOptions report;
+    report.tables[std::string(kHostCpuTable.option)] = "";
+    table_ = *kHostCpuTable.make(report, "");
+  }
   [[nodiscard]] bool is_empty(const Naming& names) const override {
     const HostRuns& runs = *names.pipeline.host_runs();
     return std::ranges::all_of(host_threads(names, runs.threads(names.pipeline.end())),
@@ -417,61 +390,23 @@ class HostCpuRowExporter final : public RowExporter {
   RecordedInterval interval_;
 };
 
-namespace {
-
-constexpr std::string_view kPlaceColumns[] = {"vm", "vcpu", "tid"};
-constexpr std::string_view kExitColumns[] = {
-    "start_ns",  "total_ns", "kernel_ns", "user_ns",      "preempted_ns", "blocked_ns",
-    "halted_ns", "reason",   "detail",    "device",       "handler",      "function",
-    "stack",     "rip",      "injected",  "preempted_by", "cpu",          "woken_by",
-    "wall_ns",   "boot",     "nested",    "halt"};
-// The place of "reason" among all columns of exits.
-constexpr std::size_t kReasonAt = std::size(kLabelColumns) + std::size(kPlaceColumns) + 7;
-static_assert(kExitColumns[7] == "reason" && kExitColumns[8] == "detail");
-constexpr std::string_view kSpanColumns[] = {
-    "start_ns",    "total_ns",   "name",   "number",    "complete",    "notified_ns",
-    "injected_ns", "entered_ns", "origin", "pin",       "task",        "wall_ns",
-    "boot",        "stack",      "bio_ns", "issued_ns", "completed_ns"};
-// The kinds of rows by name: those of Rows, in its order, then the others.
-constexpr std::string_view kRowKinds[] = {"exits",     "requests",      "interrupts",
-                                          "functions", kGuestSpanRows,  kVhostRows,
-                                          kFaultRows,  kWorkingSetRows, kHostCpuRows};
+// The place of "reason" among the columns of exits, which the parts precede.
+constexpr std::size_t kReasonAt = std::size(kFirstColumns) + kParts;
 constexpr std::string_view kOrigins[] = {"line", "msi", "local"};
-
-std::vector<std::string_view> columns_of(Rows rows) {
-  std::vector<std::string_view> columns;
-  const auto add = [&columns](std::span<const std::string_view> more) {
-    columns.insert(columns.end(), more.begin(), more.end());
-  };
-  add(kLabelColumns);
-  add(kPlaceColumns);
-  rows == Rows::kExits ? add(kExitColumns) : add(kSpanColumns);
-  return columns;
-}
 
 std::optional<std::uint64_t> number_unless_none(std::uint32_t number) {
   return number == kNoVector ? std::nullopt : std::optional<std::uint64_t>(number);
 }
 
-}  // namespace
-
+// Writes the rows of exits, and of requests, interrupts and guest functions.
 class ExitRowExporter final : public RowExporter {
  public:
-  ExitRowExporter(const ExportContext& context, const ExportOptions& options, Rows rows,
-                  RowForm form, OutputFile output)
-      : RowExporter(context, options, form, std::move(output), columns_of(rows)), rows_(rows) {
+  explicit ExitRowExporter(RowSetup&& setup) : RowExporter(std::move(setup)) {
     for (std::size_t i = 0; i < nested_.size(); ++i)
       nested_[i] = writer_.quote(nested_text(static_cast<NestedLevel>(i)));
   }
 
-  [[nodiscard]] SpanClass selects() const override {
-    constexpr SpanClass kSelected[] = {
-        SpanClass::kExits | SpanClass::kWaits, SpanClass::kSpans | SpanClass::kRequests,
-        SpanClass::kSpans | SpanClass::kInterrupts, SpanClass::kCalls};
-    return kSelected[static_cast<std::size_t>(rows_)];
-  }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
-    if (rows_ != Rows::kExits) return;
     place(pipeline.processes().of(exit.thread, {}), exit.vcpu, exit.thread);
     writer_.number(exit.start.ns());
     const ExitModel& model = pipeline.exits().model();
@@ -501,19 +436,8 @@ class ExitRowExporter final : public RowExporter {
     writer_.end();
   }
   void span(const Span& span, const Pipeline& pipeline) override {
-    SpanDetails details;
-    if (rows_ == Rows::kRequests && span.kind == SpanKind::kRequest) {
-      details.notified = request_.notified;
-      details.block = request_.block;
-    } else if (rows_ == Rows::kInterrupts && span.kind == SpanKind::kInterrupt) {
-      details.injected = interrupt_.injected;
-      details.entered = interrupt_.entered;
-      details.origin = kOrigins[static_cast<std::size_t>(interrupt_.origin)];
-      if (interrupt_.origin == IrqSpan::Origin::kLine) details.pin = interrupt_.pin;
-    } else {
-      return;
-    }
-    span_row(span, details, pipeline);
+    if (span.kind == SpanKind::kRequest) span_row(span, &request_, nullptr, nullptr, pipeline);
+    if (span.kind == SpanKind::kInterrupt) span_row(span, nullptr, &interrupt_, nullptr, pipeline);
   }
   void request(const RequestSpan& request, const Pipeline&) override { request_ = request; }
   void interrupt(const IrqSpan& interrupt, const Pipeline&) override { interrupt_ = interrupt; }
@@ -527,34 +451,28 @@ class ExitRowExporter final : public RowExporter {
     span.name = pipeline.stacks().innermost(call.stack);
     span.number = call.depth;
     span.complete = call.complete;
-    span_row(span, {.task = call.task, .stack = call.stack}, pipeline);
+    span_row(span, nullptr, nullptr, &call, pipeline);
   }
 
  private:
-  // The details of a span's row besides the span; each kind of row has some of them.
-  struct SpanDetails {
-    std::optional<Timestamp> notified{}, injected{}, entered{};
-    std::string_view origin{};
-    std::optional<std::uint64_t> pin{}, task{};
-    StackId stack = kNoStack;
-    std::optional<BlockTimes> block{};
-  };
-  // Writes one cell for each of kSpanColumns.
-  void span_row(const Span& span, const SpanDetails& details, const Pipeline& pipeline) {
+  // Writes the row of a span with what is known of the request, the interrupt or the call.
+  void span_row(const Span& span, const RequestSpan* request, const IrqSpan* irq,
+                const FunctionCall* call, const Pipeline& pipeline) {
     begin_row(pipeline.processes().of(span.track.thread, {}), span.vcpu, span.track.thread,
               span.begin, span.end);
     name(span.name, pipeline);
     writer_.number(number_unless_none(span.number));
     writer_.number(span.complete ? 1 : 0);
-    writer_.time(details.notified);
-    writer_.time(details.injected);
-    writer_.time(details.entered);
-    quoted(details.origin);
-    writer_.number(details.pin);
-    writer_.number(details.task);
+    writer_.time(request != nullptr ? request->notified : std::nullopt);
+    writer_.time(irq != nullptr ? irq->injected : std::nullopt);
+    writer_.time(irq != nullptr ? irq->entered : std::nullopt);
+    quoted(irq != nullptr ? kOrigins[static_cast<std::size_t>(irq->origin)] : std::string_view());
+    irq != nullptr && irq->origin == IrqSpan::Origin::kLine ? writer_.number(irq->pin)
+                                                            : writer_.nothing();
+    call != nullptr ? writer_.number(call->task) : writer_.nothing();
     times(span.begin);
-    stack(details.stack, pipeline);
-    const std::optional<BlockTimes>& block = details.block;
+    stack(call != nullptr ? call->stack : kNoStack, pipeline);
+    const auto block = request != nullptr ? request->block : std::nullopt;
     writer_.time(block ? block->queued : std::nullopt);
     writer_.time(block ? std::optional(block->issued) : std::nullopt);
     writer_.time(block ? std::optional(block->completed) : std::nullopt);
@@ -596,7 +514,6 @@ class ExitRowExporter final : public RowExporter {
     writer_.cells(cells, 2);
   }
 
-  Rows rows_;
   std::optional<States> known_;  // the states whose times the events show, once an exit came
   std::vector<std::string> names_, stacks_;
   std::string stack_;                  // a stack for which there is no room
@@ -607,37 +524,82 @@ class ExitRowExporter final : public RowExporter {
   IrqSpan interrupt_;                  // the interrupt whose span comes next
 };
 
+template <typename Of>
+std::unique_ptr<Exporter> make(RowSetup&& setup) {
+  return std::make_unique<Of>(std::move(setup));
+}
+
+// Returns the kinds of rows in the order in which help and messages list them.
+std::span<const RowKind> row_kinds() {
+  using enum SpanClass;
+  static const std::vector<std::string_view> kSpanColumns = {
+      "name",       "number", "complete", "notified_ns", "injected_ns",
+      "entered_ns", "origin", "pin",      "task",        "wall_ns",
+      "boot",       "stack",  "bio_ns",   "issued_ns",   "completed_ns"};
+  static const RowKind kKinds[] = {
+      {"exits",
+       kExits | kWaits,
+       make<ExitRowExporter>,
+       {"kernel_ns", "user_ns", "preempted_ns", "blocked_ns",   "halted_ns",
+        "reason",    "detail",  "device",       "handler",      "function",
+        "stack",     "rip",     "injected",     "preempted_by", "cpu",
+        "woken_by",  "wall_ns", "boot",         "nested",       "halt"}},
+      {"faults",
+       kExits | kFaults,
+       make<FaultRowExporter>,
+       {"address", "access",        "cause",      "by",      "by_tid",       "how",
+        "first",   "page_bytes",    "kernel_ns",  "user_ns", "preempted_ns", "server_ns",
+        "disk_ns", "other_wait_ns", "reclaim_ns", "rip",     "wall_ns",      "boot",
+        "slot",    "slot_offset"}},
+      {"working-set",
+       kExits | kFaults,
+       make<WorkingSetRowExporter>,
+       {"address", "length", "faults", "wall_ns", "boot", "slot", "slot_offset"}},
+      {"requests", kSpans | kRequests, make<ExitRowExporter>, kSpanColumns},
+      {"vhost",
+       kRequests,
+       make<VhostRowExporter>,
+       {"name", "ran_at_ns", "ran_ns", "preempted_ns", "notified_ns", "raised_ns", "wall_ns",
+        "boot"}},
+      {"interrupts", kSpans | kInterrupts, make<ExitRowExporter>, kSpanColumns},
+      {"functions", kCalls, make<ExitRowExporter>, kSpanColumns},
+      {"guest-spans",
+       kGuestIntervals,
+       make<GuestSpanRowExporter>,
+       {"span", "name", "guest_ns", "kernel_ns", "user_ns", "preempted_ns", "blocked_ns",
+        "halted_ns", "not_recorded_ns", "preempted_by", "blocked_on", "wall_ns", "boot"}},
+      {"host-cpu",
+       kHostRuns | kDeeds | kExits,
+       make<HostCpuRowExporter>,
+       {"vm_name", "role", "name", "ran_ns", "guest_ns", "kernel_ns", "user_ns", "polling_ns",
+        "not_known_ns", "turns", "interrupts_ns", "counted_ns", "woken_by", "did", "wall_ns",
+        "boot"}}};
+  return kKinds;
+}
+
+}  // namespace
+
+std::string rows_values() {
+  std::vector<std::string_view> names;
+  for (const RowKind& kind : row_kinds()) names.push_back(kind.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 Result<std::unique_ptr<Exporter>> make_rows(const ExportContext& context,
                                             const ExportOptions& options) {
   const RowForm form = options.format == "csv"      ? RowForm::kCsv
                        : options.format == "arrays" ? RowForm::kArrays
                                                     : RowForm::kJsonl;
-  const auto kind = std::find(std::begin(kRowKinds), std::end(kRowKinds), options.rows);
   if (options.rows == "summary")
     return fail(ErrorKind::kUsage,
                 "--rows summary was removed; use --rows exits and group them where you load them");
-  if (kind == std::end(kRowKinds))
-    return fail(ErrorKind::kUsage, "--rows: unknown '{}'; there are {}", options.rows, kRowsValues);
+  const auto kind = std::ranges::find(row_kinds(), options.rows, &RowKind::name);
+  if (kind == row_kinds().end())
+    return fail(ErrorKind::kUsage, "--rows: unknown '{}'; there are {}", options.rows,
+                rows_values());
   auto output = OutputFile::create(options.output, options.force);
   if (!output) return tl::unexpected(std::move(output).error());
-  if (*kind == kVhostRows)
-    return std::make_unique<VhostRowExporter>(context, options, form, std::move(*output));
-  if (*kind == kFaultRows)
-    return std::make_unique<FaultRowExporter>(context, options, form, std::move(*output));
-  if (*kind == kWorkingSetRows)
-    return std::make_unique<WorkingSetRowExporter>(context, options, form, std::move(*output));
-  if (*kind == kHostCpuRows) {
-    ReportOptions report;
-    report.tables[std::string(kHostCpuTable.option)] = "";
-    auto table = kHostCpuTable.make(report, "");
-    if (!table) return tl::unexpected(std::move(table).error());
-    return std::make_unique<HostCpuRowExporter>(context, options, form, std::move(*output),
-                                                std::move(*table));
-  }
-  if (*kind == kGuestSpanRows)
-    return std::make_unique<GuestSpanRowExporter>(context, options, form, std::move(*output));
-  const auto rows = static_cast<Rows>(kind - std::begin(kRowKinds));
-  return std::make_unique<ExitRowExporter>(context, options, rows, form, std::move(*output));
+  return kind->make({context, options, *kind, form, std::move(*output)});
 }
 
 }  // namespace trapline

@@ -87,6 +87,15 @@ std::string_view nested_text(NestedLevel level) {
   return kTexts[static_cast<std::size_t>(level)];
 }
 
+std::string host_comm(const Timeline& timeline, ThreadId thread) {
+  std::string name;
+  for (std::size_t i = 0; i < timeline.size() && name.empty(); ++i) {
+    const Source& source = timeline.source(i);
+    if (source.info().role == Role::kHostKernel) name = source.comm(thread);
+  }
+  return name;
+}
+
 std::string name_or_dash(const Names& names, NameId name) {
   return name == kNoName ? "-" : printable(names[name]);
 }
@@ -231,11 +240,8 @@ std::string Naming::comm(ThreadId thread) const {
   // A source knows only the last name of an id.
   if (waits != nullptr && waits->names().is_of_several(thread)) return {};
   const bool is_last = pipeline.now(tid_of(thread)) == thread;
-  for (std::size_t i = 0; is_last && i < timeline.size(); ++i) {
-    if (timeline.source(i).info().role != Role::kHostKernel) continue;
-    std::string comm = timeline.source(i).comm(thread);
-    if (!comm.empty()) return printable(comm);
-  }
+  const std::string comm = is_last ? host_comm(timeline, thread) : std::string();
+  if (!comm.empty()) return printable(comm);
   return printable(pipeline.threads().name_at(thread, pipeline.end()));
 }
 

@@ -37,6 +37,8 @@ namespace trapline {
 [[nodiscard]] std::string how_text(const PageFault::Why& why);
 // Returns "guest", "guest enters nested guest", "nested guest", "nested guest, passed on".
 [[nodiscard]] std::string_view nested_text(NestedLevel level);
+// Returns the name of a thread of the host, from whichever kernel's source has it; else empty.
+[[nodiscard]] std::string host_comm(const Timeline& timeline, ThreadId thread);
 // Returns the name of a device, a guest function or an event; "-" for none.
 [[nodiscard]] std::string name_or_dash(const Names& names, NameId name);
 

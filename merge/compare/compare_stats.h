@@ -85,7 +85,7 @@ struct Change {
 // Limit of the splits (assignments of all runs to two sides) that are examined. If more are
 // possible, test_together() draws so many at random, from its `seed`.
 inline constexpr std::size_t kMostSplits = 10'000;
-// Returns kMostSplits, or a smaller limit if so many splits would take more than two seconds for so
+// Returns kMostSplits, or a smaller limit if so many splits would take more than six seconds for so
 // many figures and runs.
 [[nodiscard]] std::size_t most_splits(std::size_t figures, std::size_t runs);
 struct Tested {

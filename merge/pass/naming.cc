@@ -25,30 +25,17 @@ std::string reason_text(const Source& source, const ExitReason& reason) {
 }
 
 std::string detail_text(const KvmDetail& detail) {
-  const std::string_view access = detail.access == Access::kRead    ? " read"
-                                  : detail.access == Access::kWrite ? " write"
-                                                                    : "";
-  switch (detail.kind) {
-    case DetailKind::kPort:
-      return fmt::format("port {:#x}{}", detail.value, access);
-    case DetailKind::kMmio:
-      return fmt::format("mmio {:#x}{}", detail.value, access);
-    case DetailKind::kMsr:
-      return fmt::format("msr {:#x}{}", detail.value, access);
-    case DetailKind::kSysReg:
-      return fmt::format("sysreg {}{}", system_register(detail.value), access);
-    case DetailKind::kControlRegister:
-      return fmt::format("cr{}{}", detail.value, access);
-    case DetailKind::kCpuid:
-      return fmt::format("cpuid {:#x}", detail.value);
-    case DetailKind::kHypercall:
-      return fmt::format("hypercall {:#x}", detail.value);
-    case DetailKind::kPageFault:
-      return fmt::format("page-fault {:#x}", detail.value);
-    case DetailKind::kNone:
-      break;
-  }
-  return "-";
+  constexpr std::string_view kKinds[] = {"port", "mmio",  "msr",       "sysreg",
+                                         "cr",   "cpuid", "hypercall", "page-fault"};
+  constexpr std::string_view kAccesses[] = {"", " read", " write"};
+  const std::string_view access = kAccesses[static_cast<std::size_t>(detail.access)];
+  if (detail.kind == DetailKind::kNone) return "-";
+  if (detail.kind == DetailKind::kSysReg)
+    return fmt::format("sysreg {}{}", system_register(detail.value), access);
+  if (detail.kind == DetailKind::kControlRegister)
+    return fmt::format("cr{}{}", detail.value, access);
+  return fmt::format("{} {:#x}{}", kKinds[static_cast<std::size_t>(detail.kind)], detail.value,
+                     access);
 }
 
 std::string_view key_of(FaultCause cause) {
@@ -187,33 +174,20 @@ std::string root_text(CulpritKind root, const std::string& who) {
 }
 
 std::string unknown_text(Missing missing) {
-  switch (missing) {
-    case Missing::kSwitches:
-      return fmt::format("unknown (before the CPU's first {})", events::sched_switch.full_name);
-    case Missing::kSelected:
-      return fmt::format("unknown (only some threads' {} are recorded)",
-                         events::sched_switch.full_name);
-    case Missing::kWakeups:
-      return fmt::format("unknown (record {})", events::sched_waking.full_name);
-    case Missing::kMigrations:
-      return fmt::format("unknown (no {} was seen)", events::sched_migrate_task.full_name);
-    case Missing::kContext:
-      return fmt::format("unknown interrupt (record {}, {}, {}, {})",
-                         events::irq_handler_entry.full_name, events::irq_handler_exit.full_name,
-                         events::hrtimer_expire_entry.full_name,
-                         events::hrtimer_expire_exit.full_name);
-    case Missing::kLost:
-      return "unknown (events were lost)";
-    case Missing::kRoom:
-      return "unknown (more than is kept)";
-    case Missing::kFlags:
-      return "unknown (the text has no flags; give the binary recording)";
-    case Missing::kCpu:
-      return "unknown (a CPU of the host was not recorded)";
-    case Missing::kNone:
-      break;
-  }
-  return "unknown";
+  static const std::string kTexts[] = {
+      "",
+      fmt::format(" (before the CPU's first {})", events::sched_switch.full_name),
+      fmt::format(" (record {})", events::sched_waking.full_name),
+      fmt::format(" (no {} was seen)", events::sched_migrate_task.full_name),
+      fmt::format(" interrupt (record {}, {}, {}, {})", events::irq_handler_entry.full_name,
+                  events::irq_handler_exit.full_name, events::hrtimer_expire_entry.full_name,
+                  events::hrtimer_expire_exit.full_name),
+      " (events were lost)",
+      " (more than is kept)",
+      fmt::format(" (only some threads' {} are recorded)", events::sched_switch.full_name),
+      " (the text has no flags; give the binary recording)",
+      " (a CPU of the host was not recorded)"};
+  return "unknown" + kTexts[static_cast<std::size_t>(missing)];
 }
 
 }  // namespace
@@ -340,44 +314,30 @@ std::string Naming::text(const PageFault::Why& why) const {
 }
 
 std::string Naming::text(const Culprit& culprit, ThreadId root) const {
-  std::string_view before;
-  switch (culprit.kind) {
-    case CulpritKind::kIdle:
-      return "idle";
-    case CulpritKind::kIdleOther:
-      return "idle (why is not recorded)";
-    case CulpritKind::kNotAllowed:
-      return "not allowed to run";
-    case CulpritKind::kQuota:
-      return "not allowed to run: CPU quota";
-    case CulpritKind::kTimer:
-      return "timer";
-    case CulpritKind::kInterrupt:
-      return fmt::format("interrupt {}", culprit.number);
-    case CulpritKind::kSoftirq:
-      return softirq_text(culprit.number);
-    case CulpritKind::kDisk:
-      return "disk";
-    case CulpritKind::kIpi:
-      return "IPI from " + vcpus.vcpu(culprit.thread, true);
-    case CulpritKind::kUnknown:
-      return unknown_text(culprit.missing);
-    case CulpritKind::kLock:
-      before = "lock, held by ";
-      break;
-    case CulpritKind::kFutex:
-      before = "futex of ";
-      break;
-    case CulpritKind::kPage:
-      before = "page (userfaultfd) from ";
-      break;
-    case CulpritKind::kCollapse:
-      before = "collapse of pages by ";
-      break;
-    case CulpritKind::kThread:
-      break;
-  }
-  std::string text = std::string(before) + this->text(culprit.thread);
+  // By kind: the text, or its beginning before the name of a thread or a number.
+  constexpr std::string_view kTexts[] = {"",
+                                         "",
+                                         "idle",
+                                         "idle (why is not recorded)",
+                                         "not allowed to run",
+                                         "not allowed to run: CPU quota",
+                                         "timer",
+                                         "interrupt ",
+                                         "disk",
+                                         "IPI from ",
+                                         "futex of ",
+                                         "lock, held by ",
+                                         "",
+                                         "page (userfaultfd) from ",
+                                         "collapse of pages by "};
+  const CulpritKind kind = culprit.kind;
+  if (kind == CulpritKind::kUnknown) return unknown_text(culprit.missing);
+  if (kind == CulpritKind::kSoftirq) return softirq_text(culprit.number);
+  std::string text(kTexts[static_cast<std::size_t>(kind)]);
+  if (kind == CulpritKind::kInterrupt) return text + std::to_string(culprit.number);
+  if (kind == CulpritKind::kIpi) return text + vcpus.vcpu(culprit.thread, true);
+  if (!culprit.is_thread()) return text;
+  text += this->text(culprit.thread);
   if (culprit.handler != kNoName)
     text += fmt::format(" (in {})", printable(names[culprit.handler]));
   return text + root_text(culprit.root, root == ThreadId{} ? std::string() : this->text(root));

@@ -1,7 +1,11 @@
 #include "merge/explain/remedies.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+
+#include "backend_ftrace/base/text.h"
 
 namespace trapline {
 namespace {
@@ -135,47 +139,32 @@ constexpr std::uint64_t kMsrTscDeadline = 0x6e0, kMsrX2apic = 0x800, kMsrX2apicE
 const Remedy& remedy_of(RemedyId id) { return kTable[static_cast<std::size_t>(id)]; }
 
 std::string_view assumption_of(AdviceModel model) {
-  switch (model) {
-    case kRemoved:
-      return "the guest does without these accesses, at most a tenth of their time is the host's "
-             "own work that stays, and between two of them the guest did nothing else for at most "
-             "four fifths of their time";
-    case kBatched:
-      return "an exit stays for each row of accesses without another exit between them, and at "
-             "most a tenth of the time is the host's own work";
-    case kPages:
-      return "a fault stays for each 2 MiB, as long as the first one was or shorter";
-    case kWaits:
-      return "the vCPU runs when it is ready; at most a tenth of the waiting stays, and the exits "
-             "in which it was switched out may go too";
-    case kRuns:
-      return "the main loop does nothing else in the runs in which it sets the line, and at most a "
-             "tenth of their time stays";
-    case kPolls:
-      return "a poll after which the thread slept all the same saves at least nine tenths of its "
-             "time, one that ended a halt at most all of it";
-    case kBound:
-      return "what takes its place took no CPU time: the gain is at most this, and may be far less";
-    case kPolling:
-      return "the vCPU polls as the replay of --halt does, for both ways in which kernels shrink "
-             "the interval, and no other thread wants the CPU meanwhile";
-    case kNone:
-      break;
-  }
-  return {};
+  constexpr std::string_view kAssumptions[] = {
+      "the guest does without these accesses, at most a tenth of their time is the host's own work "
+      "that stays, and between two of them the guest did nothing else for at most four fifths of "
+      "their time",
+      "an exit stays for each row of accesses without another exit between them, and at most a "
+      "tenth of the time is the host's own work",
+      "a fault stays for each 2 MiB, as long as the first one was or shorter",
+      "the vCPU runs when it is ready; at most a tenth of the waiting stays, and the exits in "
+      "which it was switched out may go too",
+      "the vCPU polls as the replay of --halt does, for both ways in which kernels shrink the "
+      "interval, and no other thread wants the CPU meanwhile",
+      "the main loop does nothing else in the runs in which it sets the line, and at most a tenth "
+      "of their time stays",
+      "a poll after which the thread slept all the same saves at least nine tenths of its time, "
+      "one that ended a halt at most all of it",
+      "what takes its place took no CPU time: the gain is at most this, and may be far less",
+      ""};
+  return kAssumptions[static_cast<std::size_t>(model)];
 }
 
 std::string change_for_vmm(const std::string& change, std::string_view vmm) {
-  constexpr std::string_view kBetween = "; ", kOfVmm = "QEMU: ";
   if (vmm == "QEMU") return change;
   std::string rest;
-  for (std::size_t from = 0; from < change.size();) {
-    const std::size_t end = std::min(change.find(kBetween, from), change.size());
-    const std::string part = change.substr(from, end - from);
-    from = end + kBetween.size();
-    if (part.starts_with(kOfVmm)) continue;
-    if (!rest.empty()) rest += kBetween;
-    rest += part;
+  for (const std::string_view one : split(change, ';')) {
+    const std::string_view part = trimmed(one);
+    if (!part.starts_with("QEMU: ")) rest += fmt::format("{}{}", rest.empty() ? "" : "; ", part);
   }
   return rest.empty() ? "known for QEMU only, and nothing says that this is QEMU" : rest;
 }

@@ -101,14 +101,15 @@ Part slept_part(const ExitSpan& exit) {
                                                                       : Part::kBlocked;
 }
 
-}  // namespace
-
+// Returns the part with most of the exit's time.
 Part largest_part(const ExitSpan& exit) {
   Part largest = Part::kKernel;
   for (const Part part : {Part::kUser, Part::kPreempted, Part::kBlocked, Part::kHalted})
     if (part_of(exit, part) > part_of(exit, largest)) largest = part;
   return largest;
 }
+
+}  // namespace
 
 // Chooses and stores the exit: the longest that is not a halt, or the one at a given time.
 class ExitPicker : public SpanSink {
@@ -133,35 +134,28 @@ class ExitPicker : public SpanSink {
     }
     // Forgets the accesses of the thread's previous exit, for which exit() may not have been
     // called.
-    if (of_host && std::holds_alternative<KvmExit>(event.payload)) {
-      accessing_.erase(event.thread);
-      writing_.erase(event.thread);
-    }
+    if (of_host && std::holds_alternative<KvmExit>(event.payload)) since_.erase(event.thread);
     const auto* detail = std::get_if<KvmDetail>(&event.payload);
     if (of_host && detail != nullptr && detail->kind <= DetailKind::kMmio && !detail->unsatisfied)
-      ++accessing_[event.thread][static_cast<std::size_t>(detail->kind)];
+      ++since_[event.thread].accesses[static_cast<std::size_t>(detail->kind)];
     if (const GuestRun* run = pipeline.exits().guest_run()) guest_[run->thread] = *run;
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
-    const auto written = writing_.find(exit.thread);
-    VmmEvents events;
-    if (written != writing_.end()) events = std::exchange(written->second, {});
-    const auto accessed = accessing_.find(exit.thread);
-    Accesses accesses{};
-    if (accessed != accessing_.end()) accesses = std::exchange(accessed->second, {});
+    SinceExit since = std::exchange(since_[exit.thread], {});
     if (!is_better(exit, pipeline.begin().value_or(Timestamp()))) return;
     found_ = true;
     accesses_ = exit.detail.kind <= DetailKind::kMmio
-                    ? accesses[static_cast<std::size_t>(exit.detail.kind)]
+                    ? since.accesses[static_cast<std::size_t>(exit.detail.kind)]
                     : 0;
     exit_ = exit;
     exit_.intervals = {};
     exit_.handlers = {};
     fault_ = pipeline.faults()->last().why;
-    std::erase_if(events.first, [&exit](const VmmEvents::One& one) {
+    std::erase_if(since.vmm_events, [&exit](const WrittenEvent& one) {
       return one.at < exit.start || one.at >= exit.end;
     });
-    vmm_events_ = std::move(events);
+    vmm_events_ = std::move(since.vmm_events);
+    further_ = since.further;
     function_ = pipeline.stacks().innermost(pipeline.stack_of(exit));
     intervals_.assign(exit.intervals.begin(), exit.intervals.end());
     const auto kernel = pipeline.kernel()->shares();
@@ -196,7 +190,6 @@ class ExitPicker : public SpanSink {
     Explanation explanation;
     explanation.cycles = names.timeline.source(0).info().cycles;
     explanation.exit = exit_row(exit_, function_, names);
-    explanation.vm = names.vcpus.vm(exit_.thread);
     explanation.vmm = names.vmm(explanation.exit.span.thread);
     explanation.known = names.pipeline.exits().model().known_states();
     explanation.guest_ns = guest_ns_;
@@ -214,15 +207,18 @@ class ExitPicker : public SpanSink {
 
  private:
   static constexpr std::size_t kMostSteps = 1000, kMostVmmEvents = 64;
-  struct VmmEvents {  // events of a vCPU's thread since its last exit ended
-    struct One {
-      Timestamp at;
-      NameId name = kNoName;
-      VmmEventKind kind = VmmEventKind::kDevice;
-      std::string text;
-    };
-    std::vector<One> first;
-    std::size_t further = 0;
+  struct WrittenEvent {
+    Timestamp at;
+    NameId name = kNoName;
+    VmmEventKind kind = VmmEventKind::kDevice;
+    std::string text;
+  };
+  // The actions of a vCPU's thread since its last exit ended.
+  struct SinceExit {
+    // The number of answered accesses, by DetailKind.
+    std::array<std::uint64_t, static_cast<std::size_t>(DetailKind::kMmio) + 1> accesses{};
+    std::vector<WrittenEvent> vmm_events;
+    std::size_t further = 0;  // events beyond kMostVmmEvents
   };
   [[nodiscard]] bool is_better(const ExitSpan& exit, Timestamp first) const {
     if (!around_) return (halts_ || !exit.halt) && (!found_ || exit.total() > exit_.total());
@@ -239,13 +235,13 @@ class ExitPicker : public SpanSink {
   void on_vmm_event(const Event& event, const VmmEvent& vmm) {
     const auto* marker = std::get_if<Marker>(&event.payload);
     if (marker == nullptr) return;
-    VmmEvents& events = writing_[event.thread];
-    if (events.first.size() >= kMostVmmEvents) {
-      ++events.further;
+    SinceExit& since = since_[event.thread];
+    if (since.vmm_events.size() >= kMostVmmEvents) {
+      ++since.further;
       return;
     }
     const std::string_view text = marker->text.substr(0, marker->text.find_last_not_of('\n') + 1);
-    events.first.push_back({event.at, vmm.name, vmm.kind, std::string(text)});
+    since.vmm_events.push_back({event.at, vmm.name, vmm.kind, std::string(text)});
   }
   void add_culprits(Explanation& explanation, const Naming& names) const {
     for (const Part part : {Part::kPreempted, Part::kBlocked, Part::kHalted}) {
@@ -272,16 +268,16 @@ class ExitPicker : public SpanSink {
     }
   }
   void add_kernel(Explanation& explanation, const Naming& names) const {
-    std::map<std::string, KernelPartOf> parts;
+    std::map<std::string, ExplainNode> parts;
     NodeTree tree;
     bool functions = false;
     for (std::size_t i = 0; i < kernel_.size(); ++i) {
       const KernelShare& share = kernel_[i];
       const std::string part = printable(kernel_work_text(share.work, names.names[share.name]));
-      KernelPartOf& sum = parts[part];
-      sum.part = part;
+      ExplainNode& sum = parts[part];
+      sum.text = part;
       sum.ns += share.ns;
-      sum.pieces += share.pieces;
+      sum.count += share.pieces;
       functions |= share.work == KernelWork::kFunction;
       std::size_t node = NodeTree::kRoot;
       for (const KernelFrame& frame : kernel_stacks_[i])
@@ -290,7 +286,7 @@ class ExitPicker : public SpanSink {
       if (share.stack == 0) tree.child_of(node, part, share.ns);
     }
     for (auto& [name, sum] : parts) explanation.kernel.push_back(std::move(sum));
-    std::ranges::stable_sort(explanation.kernel, std::greater<>(), &KernelPartOf::ns);
+    std::ranges::stable_sort(explanation.kernel, std::greater(), &ExplainNode::ns);
     if (!functions) return;
     ExplainNode root = tree.take();
     arrange(root, part_of(exit_, Part::kKernel) / 100);
@@ -326,13 +322,13 @@ class ExitPicker : public SpanSink {
     explanation.steps = std::move(steps);
   }
   void add_vmm_events(Explanation& explanation, const Naming& names) const {
-    for (const VmmEvents::One& one : vmm_events_.first) {
+    for (const WrittenEvent& one : vmm_events_) {
       explanation.vmm_events.push_back({elapsed(exit_.start, one.at),
                                         one.kind >= VmmEventKind::kAccelerator,
                                         name_or_dash(names.names, one.name), printable(one.text)});
       explanation.device_told |= one.kind == VmmEventKind::kDevice;
     }
-    explanation.vmm_events_left_out = vmm_events_.further;
+    explanation.vmm_events_left_out = further_;
   }
   void add_advice(Explanation& explanation, const Naming& names) const {
     const Part part = largest_part(exit_);
@@ -371,9 +367,7 @@ class ExitPicker : public SpanSink {
   bool halts_;
   ThreadActivity activity_;
   std::map<ThreadId, GuestRun> guest_;  // the last run of each vCPU
-  // For one thread: the number of answered accesses since its last exit, by DetailKind.
-  using Accesses = std::array<std::uint64_t, static_cast<std::size_t>(DetailKind::kMmio) + 1>;
-  std::map<ThreadId, Accesses> accessing_;
+  std::map<ThreadId, SinceExit> since_;
   OpenExits open_;
   bool found_ = false;
   ExitSpan exit_;  // without its views
@@ -384,9 +378,9 @@ class ExitPicker : public SpanSink {
   std::vector<WaitShare> waits_;
   std::vector<KernelShare> kernel_;
   std::vector<std::vector<KernelFrame>> kernel_stacks_;  // of each share, the outermost frame first
-  std::map<ThreadId, VmmEvents> writing_;
-  VmmEvents vmm_events_;
-  Activity waker_;  // of the waker with the most blocked time, during that time
+  std::vector<WrittenEvent> vmm_events_;
+  std::size_t further_ = 0;  // of these events, for which there was no room
+  Activity waker_;           // of the waker with the most blocked time, during that time
 };
 
 Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec> around,
@@ -455,13 +449,9 @@ ExplainNode tree_of(const Explanation& explanation) {
     }
     // A kernel part that is untraced as a whole, or hardly matters, needs no children.
     if (static_cast<Part>(i) == Part::kKernel && explanation.traced() &&
-        exit.span.parts[i] >= exit.span.total() / 10) {
-      node.children = explanation.kernel_functions;
-      for (const KernelPartOf& one : explanation.kernel) {
-        if (explanation.kernel_functions.empty())
-          node.children.push_back({one.part, one.ns, one.pieces, {}});
-      }
-    }
+        exit.span.parts[i] >= exit.span.total() / 10)
+      node.children =
+          explanation.kernel_functions.empty() ? explanation.kernel : explanation.kernel_functions;
     tree.children.push_back(std::move(node));
   }
   return tree;
@@ -624,10 +614,7 @@ std::string part_name(Part part) { return std::string(kPartNames[static_cast<std
 
 // Returns a duration aligned to the right of a column.
 std::string column(std::uint64_t ns, bool cycles, const char* sign = "") {
-  constexpr std::size_t kWidth = 10;
-  const std::string text = sign + duration_text(ns, cycles);
-  const std::size_t width = text_width(text);
-  return std::string(width < kWidth ? kWidth - width : 1, ' ') + text;
+  return fmt::format(" {:>9}", sign + duration_text(ns, cycles));
 }
 
 Paragraph and_more(std::size_t count) {
@@ -644,10 +631,10 @@ Table culprit_table(const Explanation& explanation) {
 }
 
 Table kernel_table(const Explanation& explanation) {
-  TableOf<KernelPartOf> table({.key = "kernel"}, explanation.kernel, &KernelPartOf::part);
-  table.add({"part"}, &KernelPartOf::part);
-  table.add({"ns"}, &KernelPartOf::ns);
-  table.add({"count"}, &KernelPartOf::pieces);
+  TableOf<ExplainNode> table({.key = "kernel"}, explanation.kernel, &ExplainNode::text);
+  table.add({"part"}, &ExplainNode::text);
+  table.add({"ns"}, &ExplainNode::ns);
+  table.add({"count"}, &ExplainNode::count);
   return table;
 }
 

@@ -26,12 +26,6 @@ struct WaitedFor {
   std::uint64_t pieces = 0;  // 0: not a wait, but the rest of a halt
 };
 
-// A share of the kernel's part of an exit: KernelTracker.
-struct KernelPartOf {
-  std::string part;
-  std::uint64_t ns = 0, pieces = 0;
-};
-
 struct ExplainStep {
   std::uint64_t after_ns = 0;  // since the exit's beginning
   std::uint64_t ns = 0;
@@ -56,7 +50,6 @@ struct Explanation {
   Report begun;  // head, sources and notes
   bool cycles = false;
   ExitRow exit;
-  std::string vm;              // "?": not known
   std::string vmm = "QEMU";    // the VMM that runs the vCPU: Naming::vmm()
   bool before = false;         // the exit begins only after the requested time
   States known;                // the parts that are known for exits in this recording
@@ -65,9 +58,10 @@ struct Explanation {
   // access. 0: no access is known.
   std::uint64_t accesses = 0;
   std::string fault;  // the cause of the exit's page fault; empty: no fault, or cause not known
-  bool has_vmm_events = false;       // the recording has events of QEMU
-  std::vector<WaitedFor> culprits;   // for each part, the largest first; they sum to the part
-  std::vector<KernelPartOf> kernel;  // the largest first; they sum to the kernel's part
+  bool has_vmm_events = false;      // the recording has events of QEMU
+  std::vector<WaitedFor> culprits;  // for each part, the largest first; they sum to the part
+  // The shares of the kernel's part (KernelTracker), the largest first; they sum to the part.
+  std::vector<ExplainNode> kernel;
   // `kernel` as a tree of functions with their callees, if functions were recorded.
   std::vector<ExplainNode> kernel_functions;
   std::vector<ExplainStep> steps;  // in order of time, the first kMostSteps
@@ -82,12 +76,9 @@ struct Explanation {
 
   // Returns whether events show anything about the kernel's part.
   [[nodiscard]] bool traced() const {
-    return kernel.size() > 1 || (kernel.size() == 1 && kernel[0].part != "untraced");
+    return kernel.size() > 1 || (kernel.size() == 1 && kernel[0].text != "untraced");
   }
 };
-
-// Returns the part with most of the exit's time.
-[[nodiscard]] Part largest_part(const ExitSpan& exit);
 
 [[nodiscard]] Result<Explanation> run_explain(const PassOptions& what,
                                               std::optional<TimeSpec> around,

@@ -8,7 +8,6 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/common.h"
 #include "merge/cli/compare_options.h"
-#include "merge/compare/compare_tables.h"
 #include "merge/record/recorder.h"
 #include "merge/session/session_folder.h"
 #include "merge/session/session_json.h"

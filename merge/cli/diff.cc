@@ -9,7 +9,6 @@
 #include "backend_ftrace/base/paths.h"
 #include "merge/cli/common.h"
 #include "merge/cli/compare_options.h"
-#include "merge/compare/compare_tables.h"
 #include "merge/render/page/page_data.h"
 
 namespace trapline::cli {

@@ -31,7 +31,7 @@ bool is_known(Metric metric, const ExitModel& model) {
 
 bool applies(Metric metric, const Comparison& comparison, bool halts) {
   if (halts && metric == Metric::kCost) return false;
-  switch (comparison.rows_of) {
+  switch (comparison.options.rows) {
     case CompareRows::kExits:
     case CompareRows::kFaults:
       return metric == Metric::kRate || is_known(metric, comparison.model);
@@ -223,8 +223,8 @@ void test(Comparison& comparison, const CompareOptions& options) {
       figures.push_back(*metric.runs);
     }
   }
-  const Tested tested =
-      test_together(figures, comparison.method, comparison.confidence, comparison.seed);
+  const Tested tested = test_together(figures, comparison.method, comparison.options.confidence,
+                                      comparison.options.seed);
   for (std::size_t i = 0; i < tested.changes.size(); ++i) metrics[i]->test = tested.changes[i];
   comparison.tests = tested.tests;
   comparison.splits = tested.splits;
@@ -232,7 +232,7 @@ void test(Comparison& comparison, const CompareOptions& options) {
     comparison.warnings.push_back(
         fmt::format("{} and {} runs were split in {} ways: too few for {:.4g}% confidence",
                     comparison.before.size(), comparison.after.size(), tested.splits,
-                    comparison.confidence * 100));
+                    comparison.options.confidence * 100));
   }
 }
 
@@ -255,14 +255,11 @@ std::size_t Comparison::proven_changes() const {
 Comparison compare(const std::vector<Recorded>& before, const std::vector<Recorded>& after,
                    const CompareOptions& options) {
   Comparison comparison;
-  comparison.by = options.by;
-  comparison.rows_of = options.rows;
+  comparison.options = options;
   comparison.cycles = before.front().cycles;
   for (const auto* side : {&before, &after})
     for (const Recorded& run : *side) comparison.unit = std::max(comparison.unit, run.unit);
   comparison.model = before.front().model;
-  comparison.confidence = options.confidence;
-  comparison.seed = options.seed;
   comparison.method = method_for(before.size(), after.size());
   comparison.before = before;
   comparison.after = after;

@@ -118,13 +118,10 @@ struct CompareOptions {
 };
 
 struct Comparison {
-  std::string by;
-  CompareRows rows_of = CompareRows::kExits;
+  CompareOptions options;
   bool cycles = false;
   double unit = 1;  // the coarsest unit of all runs
   ExitModel model;
-  double confidence = 0.95;
-  std::uint64_t seed = 1;
   Method method = Method::kNone;
   std::size_t tests = 0, splits = 0;    // number of figures tested together; of splits of the runs
   std::vector<Recorded> before, after;  // the runs
@@ -138,8 +135,8 @@ struct Comparison {
   [[nodiscard]] bool has(Metric metric) const;
   // Returns whether the rows have parts, as those of calls and of exits with durations do.
   [[nodiscard]] bool has_parts() const {
-    return rows_of == CompareRows::kFunctions ||
-           ((rows_of == CompareRows::kExits || rows_of == CompareRows::kFaults) &&
+    return options.rows == CompareRows::kFunctions ||
+           ((options.rows == CompareRows::kExits || options.rows == CompareRows::kFaults) &&
             model.durations());
   }
 };
@@ -159,5 +156,7 @@ struct Comparison {
 // Makes a comparison from the user's options.
 [[nodiscard]] Result<Comparison> run_compare(const CompareOptions& options,
                                              const Progress& progress);
+// Makes the report of diff and bench (docs/formats/diff.md); borrows the comparison.
+[[nodiscard]] Report make_report(const Comparison& comparison);
 
 }  // namespace trapline

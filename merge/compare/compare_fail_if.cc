@@ -53,7 +53,7 @@ void judge(const Comparison& comparison, const Named& named, const Change& test,
     verdict.unknown.push_back(
         fmt::format("{}: too little on one side to tell ({} and {} {})", condition.text,
                     named.row->before_count, named.row->after_count,
-                    kCompareRowsNames[static_cast<std::size_t>(comparison.rows_of)]));
+                    kCompareRowsNames[static_cast<std::size_t>(comparison.options.rows)]));
     return;
   }
   const bool from_nothing = std::isinf(change);
@@ -64,9 +64,9 @@ void judge(const Comparison& comparison, const Named& named, const Change& test,
       single ? fmt::format("{}: {} between these recordings, which says nothing of other runs",
                            condition.text, change_text(named))
       : from_nothing ? fmt::format("{}: {}, with {:.3g}% confidence", condition.text,
-                                   change_text(named), comparison.confidence * 100)
+                                   change_text(named), comparison.options.confidence * 100)
                      : fmt::format("{}: {}, with {:.3g}% confidence by {} {:+.1f}%", condition.text,
-                                   change_text(named), comparison.confidence * 100,
+                                   change_text(named), comparison.options.confidence * 100,
                                    condition.above ? "at least" : "at most", bound * 100));
 }
 
@@ -79,17 +79,12 @@ Result<FailCondition> parse_fail_condition(std::string_view text) {
   const auto open = all.find('('), close = all.rfind(')');
   if (open == std::string_view::npos || close == std::string_view::npos || close < open)
     return no_condition(text);
-  const std::string_view name = trimmed(all.substr(0, open));
-  bool known = false;
-  for (std::size_t i = 0; i < kMetrics; ++i) {
-    if (kMetricNames[i] != name) continue;
-    condition.metric = static_cast<Metric>(i);
-    known = true;
-  }
+  const auto* const name = std::ranges::find(kMetricNames, trimmed(all.substr(0, open)));
+  condition.metric = static_cast<Metric>(name - kMetricNames.begin());
   condition.row = std::string(trimmed(all.substr(open + 1, close - open - 1)));
   std::string_view rest = trimmed(all.substr(close + 1));
-  if (!known || condition.row.empty() || rest.size() < 3 || rest.back() != '%' ||
-      (rest[0] != '>' && rest[0] != '<')) {
+  if (name == kMetricNames.end() || condition.row.empty() || rest.size() < 3 ||
+      rest.back() != '%' || (rest[0] != '>' && rest[0] != '<')) {
     return no_condition(text);
   }
   condition.above = rest[0] == '>';
@@ -116,8 +111,8 @@ Result<FailVerdict> check_fail_conditions(const Comparison& comparison,
   for (const Named& named : all)
     figures.push_back(named.metric().test.tested ? *named.metric().runs
                                                  : RunFigures{{}, {}, Resolution(0, 0, 0)});
-  const Tested tested =
-      test_together(figures, comparison.method, comparison.confidence, comparison.seed);
+  const Tested tested = test_together(figures, comparison.method, comparison.options.confidence,
+                                      comparison.options.seed);
   FailVerdict verdict;
   for (std::size_t i = 0; i < all.size(); ++i)
     judge(comparison, all[i], tested.changes[i], verdict);

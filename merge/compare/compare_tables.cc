@@ -1,4 +1,5 @@
-#include "merge/compare/compare_tables.h"
+// The tables of a comparison, made like those of a report. A new column needs a line here and in
+// docs/formats/diff.md.
 
 #include <fmt/format.h>
 
@@ -6,6 +7,7 @@
 #include <string>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/compare/compare.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/dimensions.h"
 #include "merge/report/units.h"
@@ -80,14 +82,15 @@ std::string interval_text(const MetricChange& metric) {
                      percent_change_text(metric.test.high));
 }
 
-}  // namespace
-
+// Returns the table of rows: text has the changes of times and, in a separate block, those of the
+// parts; JSON has all figures.
 Table change_table(const Comparison& comparison) {
   using Row = ComparedRow;
   // For each metric, when a narrow terminal drops its column: the highest number first.
   constexpr std::array<std::uint8_t, kMetrics> kDropped = {1, 2, 5, 6, 7, 0, 0, 0, 2, 1, 3};
-  TableOf<Row> table({}, comparison.rows,
-                     [by = comparison.by](const Row& row) { return shown_key(row.key, by); });
+  TableOf<Row> table({}, comparison.rows, [by = comparison.options.by](const Row& row) {
+    return shown_key(row.key, by);
+  });
   table.dim = [&rows = comparison.rows](std::size_t row) { return rows[row].halts; };
   table.key = "changes";
   table.left_out = comparison.rows_left_out;
@@ -124,6 +127,12 @@ Table change_table(const Comparison& comparison) {
   return table;
 }
 
+struct MetricRow {
+  const ComparedRow* row;
+  Metric metric;
+  [[nodiscard]] const MetricChange& change() const { return row->of(metric); }
+};
+// Returns all metrics of all rows, or only those with a proven change.
 std::vector<MetricRow> metric_rows(const Comparison& comparison, bool proven) {
   std::vector<MetricRow> rows;
   for (const ComparedRow& row : comparison.rows) {
@@ -133,15 +142,12 @@ std::vector<MetricRow> metric_rows(const Comparison& comparison, bool proven) {
   return rows;
 }
 
-namespace {
-
 std::string name_of(const MetricRow& row, const Comparison& comparison) {
   return fmt::format("{} of {}", title_of(row.metric, comparison.model),
-                     shown_key(row.row->key, comparison.by));
+                     shown_key(row.row->key, comparison.options.by));
 }
 
-}  // namespace
-
+// Returns a table with a line for each of the rows. CSV gets all metrics, text the proven ones.
 Table metric_table(std::vector<MetricRow> all, const Comparison& comparison) {
   using Row = MetricRow;
   const auto name = [](const Row& row) {
@@ -167,17 +173,15 @@ Table metric_table(std::vector<MetricRow> all, const Comparison& comparison) {
   table.add({.title = "after", .unit = Unit::kWord, .drop_order = 1}, value(&MetricChange::after));
   add_figures(table, "", {.title = "change"},
               [](const Row& row) -> const MetricChange& { return row.change(); });
-  table.add({.title = fmt::format("{:.3g}% interval", comparison.confidence * 100),
+  table.add({.title = fmt::format("{:.3g}% interval", comparison.options.confidence * 100),
              .unit = Unit::kWord,
              .drop_order = 3},
             [](const Row& row) { return interval_text(row.change()); });
   return table;
 }
 
-namespace {
-
 std::string_view rows_name(const Comparison& comparison) {
-  return kCompareRowsNames[static_cast<std::size_t>(comparison.rows_of)];
+  return kCompareRowsNames[static_cast<std::size_t>(comparison.options.rows)];
 }
 
 // Returns the table of a side's runs.
@@ -196,7 +200,7 @@ Table run_table(const char* key, const std::vector<Recorded>& side) {
 
 void add_side(const char* label, const std::vector<Recorded>& side, const Comparison& comparison,
               std::vector<Paragraph>& text) {
-  const bool cycles = comparison.cycles, exits = comparison.rows_of == CompareRows::kExits;
+  const bool cycles = comparison.cycles, exits = comparison.options.rows == CompareRows::kExits;
   for (const Recorded& recording : side)
     text.push_back(
         {.text = fmt::format("{}: {} {} in {}, the guest ran {}", printable(recording.path),
@@ -217,7 +221,7 @@ std::vector<Paragraph> method_text(const Comparison& comparison) {
   std::string text = fmt::format(
       "*: proven by {} runs before and {} after, with {:.4g}% confidence for all {} tests "
       "together: Student's t of the runs' logarithms",
-      before, after, comparison.confidence * 100, grouped(comparison.tests));
+      before, after, comparison.options.confidence * 100, grouped(comparison.tests));
   if (comparison.method == Method::kStudent) {
     text += fmt::format(
         ", which assumes that they are normally distributed: {} runs of each side need not assume "
@@ -246,10 +250,10 @@ Facts head_of(const Comparison& comparison) {
     if (fact.key.starts_with("interval.")) fact.value = CellValue();
   head.insert(head.end(),
               {{"user_end", to_value(name_of(comparison.model.user_end))},
-               {"by", comparison.by},
+               {"by", comparison.options.by},
                {"rows_of", to_value(rows_name(comparison))},
-               {"confidence", comparison.confidence},
-               {"seed", comparison.seed},
+               {"confidence", comparison.options.confidence},
+               {"seed", comparison.options.seed},
                {"method", to_value(kMethodNames[static_cast<std::size_t>(comparison.method)])},
                {"splits", comparison.splits},
                {"tests", comparison.tests},
@@ -307,7 +311,7 @@ Report make_report(const Comparison& comparison) {
   if (comparison.rows.empty()) {
     changes.after = {{.text = fmt::format("\nno {}", rows_name(comparison)), .verbatim = true}};
   } else {
-    changes.titles = {comparison.by};
+    changes.titles = {comparison.options.by};
     if (comparison.has_parts()) changes.titles.emplace_back("Change of the parts");
   }
   std::vector<SourceRow> sources;
@@ -318,7 +322,7 @@ Report make_report(const Comparison& comparison) {
   report.tables.push_back(run_table("before", comparison.before));
   report.tables.push_back(run_table("after", comparison.after));
   report.tables.push_back(std::move(changes));
-  if (comparison.rows_of == CompareRows::kFaults) {
+  if (comparison.options.rows == CompareRows::kFaults) {
     Table pages = page_table(comparison.before.front().pages, comparison.after.front().pages);
     if (pages.rows != 0 && comparison.before.size() + comparison.after.size() > 2)
       pages.titles = {"Pages with faults, of the first runs"};

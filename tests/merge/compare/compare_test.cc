@@ -8,7 +8,6 @@
 #include <cmath>
 
 #include "merge/compare/compare_fail_if.h"
-#include "merge/compare/compare_tables.h"
 
 namespace trapline {
 namespace {
@@ -179,12 +178,12 @@ TEST(CompareTest, WithoutExitsToUserSpaceTheKernelsTimeMayBeQemus) {
   Comparison comparison;
   ComparedRow& io = comparison.rows.emplace_back();
   io.key = "io";
-  const std::vector<MetricRow> proven = {{&io, Metric::kKernel}};
   const auto titles = [&] {
-    const Table table = change_table(comparison);
-    const auto part = std::ranges::find(table.columns, "kernel.change", &Table::Described::key);
-    return std::vector{part == table.columns.end() ? "none" : part->title,
-                       metric_table(proven, comparison).name(0)};
+    const Report report = make_report(comparison);
+    const auto changes = std::ranges::find(report.tables, "changes", &Table::key);
+    const auto part = std::ranges::find(changes->columns, "kernel.change", &Table::Described::key);
+    return std::vector{part == changes->columns.end() ? "none" : part->title,
+                       report.tables.back().name(static_cast<std::size_t>(Metric::kKernel))};
   };
   EXPECT_THAT(titles(), testing::ElementsAre("kernel", "kernel of io"));
   comparison.model.userspace_exits = false;

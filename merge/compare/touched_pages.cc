@@ -10,29 +10,6 @@
 #include "merge/report/units.h"
 
 namespace trapline {
-namespace {
-
-// Sorts order[from] to order[to - 1], and returns how many pairs were in descending order. `room`
-// is as large as `order`.
-std::uint64_t sort_pairs(std::vector<std::size_t>& order, std::vector<std::size_t>& room,
-                         std::size_t from, std::size_t to) {
-  if (to - from < 2) return 0;
-  const std::size_t middle = from + (to - from) / 2;
-  std::uint64_t descending =
-      sort_pairs(order, room, from, middle) + sort_pairs(order, room, middle, to);
-  std::size_t left = from, right = middle;
-  for (std::size_t at = from; at < to; ++at) {
-    const bool takes_left = right == to || (left < middle && order[left] < order[right]);
-    if (!takes_left) descending += middle - left;
-    room[at] = order[takes_left ? left++ : right++];
-  }
-  std::copy(room.begin() + static_cast<std::ptrdiff_t>(from),
-            room.begin() + static_cast<std::ptrdiff_t>(to),
-            order.begin() + static_cast<std::ptrdiff_t>(from));
-  return descending;
-}
-
-}  // namespace
 
 void TouchedPages::add(std::uint64_t address, std::uint64_t ns) {
   constexpr std::uint64_t kPage = 4096;
@@ -43,12 +20,19 @@ void TouchedPages::add(std::uint64_t address, std::uint64_t ns) {
   (*pages_)[place->second].ns += ns;
 }
 
-std::optional<double> kendall_tau(std::vector<std::size_t> order) {
+std::optional<double> kendall_tau(const std::vector<std::size_t>& order) {
   if (order.size() < 2) return std::nullopt;
-  std::vector<std::size_t> room(order.size());
+  // A Fenwick tree: counts how many of the numbers so far lie in ranges of numbers.
+  std::vector<std::size_t> tree(*std::ranges::max_element(order) + 2);
+  std::size_t seen = 0, descending = 0;  // numbers; pairs in descending order
+  for (const std::size_t number : order) {
+    std::size_t below = 0;
+    for (std::size_t i = number; i != 0; i &= i - 1) below += tree[i];
+    descending += seen++ - below;
+    for (std::size_t i = number + 1; i < tree.size(); i += i & -i) ++tree[i];
+  }
   const auto size = static_cast<double>(order.size());
-  const auto descending = static_cast<double>(sort_pairs(order, room, 0, order.size()));
-  return 1 - 4 * descending / (size * (size - 1));
+  return 1 - 4 * static_cast<double>(descending) / (size * (size - 1));
 }
 
 Table page_table(const TouchedPages& before, const TouchedPages& after) {
@@ -86,7 +70,7 @@ Table page_table(const TouchedPages& before, const TouchedPages& after) {
       ++second.pages;
       *second.after_ns += page->ns;
     }
-    tau = kendall_tau(std::move(order));
+    tau = kendall_tau(order);
     rows = {std::move(both), std::move(first), std::move(second)};
   }
   TableOf<Row> table({.key = "pages"}, std::move(rows), &Row::key);

@@ -36,8 +36,8 @@ class TouchedPages {
 };
 
 // Returns Kendall's tau of a sequence of different numbers: 1 if the sequence is ascending, -1 if
-// it is descending. Nullopt for fewer than two numbers.
-[[nodiscard]] std::optional<double> kendall_tau(std::vector<std::size_t> order);
+// it is descending. Nullopt for fewer than two numbers. Takes memory for the largest number.
+[[nodiscard]] std::optional<double> kendall_tau(const std::vector<std::size_t>& order);
 
 // Returns the table "pages", with the pages that both runs faulted on, or one of them, and what
 // their faults took. Without rows if the pages of a run are not known. With faults whose address is

@@ -19,9 +19,7 @@ namespace {
 constexpr std::size_t kGuest = kParts, kNotKnown = kParts + 1;
 
 bool is_wait(std::size_t part) {
-  return part == static_cast<std::size_t>(Part::kPreempted) ||
-         part == static_cast<std::size_t>(Part::kBlocked) ||
-         part == static_cast<std::size_t>(Part::kHalted);
+  return part >= static_cast<std::size_t>(Part::kPreempted) && part < kParts;
 }
 
 std::string_view name_of_part(std::size_t part) {

@@ -34,10 +34,19 @@ std::string_view key_of(StallCause cause) {
   return kKeys[static_cast<std::size_t>(cause)];
 }
 
-std::string_view phase_of(MemoryWork work) {
-  constexpr std::string_view kKeys[] = {"",         "reclaim",      "compaction",
-                                        "collapse", "mmu-notifier", "dirty-logging"};
-  return kKeys[static_cast<std::size_t>(work)];
+// Memory work in which a stall's time was spent: its key, and words for the end of a clause.
+struct Phase {
+  std::string_view key, words;
+};
+const Phase& phase_of(MemoryWork work) {
+  static constexpr Phase kPhases[] = {
+      {"", ""},
+      {"reclaim", " (in direct reclaim of memory)"},
+      {"compaction", " (in compaction of memory)"},
+      {"collapse", " (pages were collapsed into a huge one)"},
+      {"mmu-notifier", " (page faults were in vain while memory was unmapped)"},
+      {"dirty-logging", " (for the log of dirty pages)"}};
+  return kPhases[static_cast<std::size_t>(work)];
 }
 
 // Returns ", until woken by X"; empty if X is not known.
@@ -80,17 +89,6 @@ std::string cause_text(const StallShare& share, bool open, const Naming& names, 
       break;
   }
   return "its state is not known";
-}
-
-std::string text_of(const StallShare& share, bool open, const Naming& names, ThreadId vcpu) {
-  constexpr std::string_view kWork[] = {"",
-                                        " (in direct reclaim of memory)",
-                                        " (in compaction of memory)",
-                                        " (pages were collapsed into a huge one)",
-                                        " (page faults were in vain while memory was unmapped)",
-                                        " (for the log of dirty pages)"};
-  return cause_text(share, open, names, vcpu) +
-         std::string(kWork[static_cast<std::size_t>(share.work)]);
 }
 
 bool has_culprit(StallCause cause) {
@@ -141,7 +139,9 @@ StallRow row_of(const Stall& stall, const Naming& names) {
     row.causes.push_back(
         {key_of(share.cause),
          has_culprit(share.cause) ? names.text(share.culprit, share.root) : std::string(),
-         phase_of(share.work), text_of(share, stall.open, names, stall.thread), share.ns});
+         phase_of(share.work).key,
+         cause_text(share, stall.open, names, stall.thread).append(phase_of(share.work).words),
+         share.ns});
   }
   row.limits = limits_of(stall);
   return row;
@@ -177,7 +177,6 @@ StallsFound LongestStalls::found(const Naming& names, std::size_t top) const {
   std::vector<Stall> whole;
   std::ranges::copy_if(kept_, std::back_inserter(whole),
                        [](const Stall& stall) { return stall.vcpus != 0; });
-  std::ranges::sort(whole, {}, &Stall::begin);
   std::erase_if(stalls, [&](const Stall& stall) {
     return std::ranges::any_of(whole, [&](const Stall& one) { return lies_in(stall, one, names); });
   });

@@ -33,16 +33,8 @@ ExitMatcher::ExitMatcher(const ExitFilter& filter, SourceOf source)
 
 std::string ExitMatcher::name_of(Kind kind, const Key& key, const ExitSpan& exit,
                                  const Pipeline& pipeline) const {
-  switch (kind) {
-    case kReason:
-      return printable(reason_text(source_(exit), exit.reason));
-    case kDetail:
-      return detail_text(exit.detail);
-    case kDevice:
-    case kFunction:
-    case kKinds:
-      break;
-  }
+  if (kind == kReason) return printable(reason_text(source_(exit), exit.reason));
+  if (kind == kDetail) return detail_text(exit.detail);
   return name_or_dash(pipeline.names(), static_cast<NameId>(key[0]));
 }
 
@@ -51,8 +43,7 @@ bool ExitMatcher::holds(Kind kind, const ExitSpan& exit, const Pipeline& pipelin
   if (wanted.pattern.empty()) return true;
   Key key{};
   if (kind == kReason) {
-    key = {std::uint64_t{exit.reason.reason} << 32 | exit.reason.isa,
-           std::uint64_t{exit.reason.exception_class} << 16 | exit.source};
+    key = {packed(exit.reason, exit.source), 0};
   } else if (kind == kDetail) {
     key = {exit.detail.value, std::uint64_t{static_cast<std::uint8_t>(exit.detail.kind)} << 8 |
                                   static_cast<std::uint8_t>(exit.detail.access)};

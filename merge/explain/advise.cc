@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <optional>
 #include <set>
@@ -35,14 +34,9 @@ bool is_fault_without_address(const ExitSpan& exit) {
 }  // namespace
 
 void AdviceSink::Sum::add(const Sum& other) {
-  exits += other.exits;
-  cost += other.cost;
-  beyond_kernel += other.beyond_kernel;
-  between += other.between;
-  rows += other.rows;
-  first_faults += other.first_faults;
-  first_cost += other.first_cost;
-  doubtful_cost += other.doubtful_cost;
+  for (const auto of : {&Sum::exits, &Sum::cost, &Sum::beyond_kernel, &Sum::between, &Sum::rows,
+                        &Sum::first_faults, &Sum::first_cost, &Sum::doubtful_cost})
+    this->*of += other.*of;
   ports |= other.ports;
   answered |= other.answered;
 }
@@ -331,20 +325,6 @@ RemedyId remedy_of_cause(const Cause* cause) {
   return RemedyId::kNone;
 }
 
-// Returns the number of the host's CPUs; 0: not known.
-std::size_t host_cpus(const Timeline& timeline) {
-  for (std::size_t i = 0; i < timeline.size(); ++i) {
-    if (timeline.source(i).info().role != Role::kHostKernel) continue;
-    for (const auto& [name, text] : timeline.source(i).facts()) {
-      std::size_t cpus = 0;
-      if (name == "CPUs" &&
-          std::from_chars(text.data(), text.data() + text.size(), cpus).ec == std::errc())
-        return cpus;
-    }
-  }
-  return 0;
-}
-
 // Returns the greatest number of these vCPUs that existed at the same time. The state that a vCPU
 // has when the recordings end proves nothing, since the vCPU's own recording may have ended before.
 std::size_t most_at_once(const std::set<ThreadId>& vcpus, const Naming& names) {
@@ -364,7 +344,7 @@ std::size_t most_at_once(const std::set<ThreadId>& vcpus, const Naming& names) {
 // Returns a change that gives each vCPU a CPU. `threads`: the threads that waited; `vcpus`: the
 // number of vCPUs that share CPUs.
 std::string cpus_change(const std::set<ThreadId>& threads, std::size_t vcpus, const Naming& names) {
-  const std::size_t cpus = host_cpus(names.timeline);
+  const std::uint32_t cpus = host_cpus(names.timeline);
   if (cpus != 0 && cpus < vcpus)
     return fmt::format("{} vCPUs share {}: fewer vCPUs, or more CPUs", vcpus, counted(cpus, "CPU"));
   std::string change(remedy_of(RemedyId::kCpus).change);
@@ -738,15 +718,16 @@ void AdviceSink::find_missing(Found& found) const {
         fmt::format("{}: which exits go to QEMU", events::kvm_userspace_exit.full_name));
   if (!model.sched_switch)
     record.emplace_back("trapline record --sched: who takes the CPU from the vCPUs");
-  std::uint64_t unnamed = 0;
-  for (const auto& entry : threads_.entries()) unnamed += entry.state.unnamed;
+  std::uint64_t unnamed = 0, faults = 0;
+  for (const auto& entry : threads_.entries()) {
+    unnamed += entry.state.unnamed;
+    faults += entry.state.unnamed_faults;
+  }
   if (found.enough(unnamed))
     record.push_back(fmt::format(
         "QEMU's events (-trace 'memory_region_ops_*'): the devices whose exits cost {} of the busy "
         "time",
         percent_text(unnamed, found.busy)));
-  std::uint64_t faults = 0;
-  for (const auto& entry : threads_.entries()) faults += entry.state.unnamed_faults;
   if (found.enough(faults))
     record.push_back(fmt::format("{}: the addresses of faults that cost {} of the busy time",
                                  events::kvm_page_fault.full_name,

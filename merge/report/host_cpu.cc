@@ -500,11 +500,7 @@ class HostCpuTable : public TableSink {
     const std::vector<HostVmRow> vms = rows(data, names);
     if (vms.empty() || !std::ranges::all_of(vms, &HostVmRow::has_others)) return;
     data.host_cpu = sentence_of(vms, data);
-    std::uint32_t cpus = 0;
-    for (std::size_t i = 0; i < names.timeline.size(); ++i)
-      if (const Source& source = names.timeline.source(i); source.info().role == Role::kHostKernel)
-        cpus = std::max(cpus, source.describe().machine.cpus);
-    if (cpus != 0)
+    if (const std::uint32_t cpus = host_cpus(names.timeline); cpus != 0)
       data.host_cpu += fmt::format(" The host has {} CPU{}.", cpus, cpus == 1 ? "" : "s");
   }
   [[nodiscard]] std::vector<Table> tables(const ReportData& data,

@@ -107,4 +107,12 @@ std::vector<HostThread> host_works(const Naming& names) {
   return threads;
 }
 
+std::uint32_t host_cpus(const Timeline& timeline) {
+  std::uint32_t cpus = 0;
+  for (std::size_t i = 0; i < timeline.size(); ++i)
+    if (const Source& source = timeline.source(i); source.info().role == Role::kHostKernel)
+      cpus = std::max(cpus, source.describe().machine.cpus);
+  return cpus;
+}
+
 }  // namespace trapline

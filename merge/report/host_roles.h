@@ -56,4 +56,7 @@ struct HostThread {
 // ran in these, as a thread whose turns are the items.
 [[nodiscard]] std::vector<HostThread> host_works(const Naming& names);
 
+// Returns the number of the host's CPUs; 0: not known.
+[[nodiscard]] std::uint32_t host_cpus(const Timeline& timeline);
+
 }  // namespace trapline

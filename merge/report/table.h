@@ -148,7 +148,9 @@ struct Paragraph {
 struct TimeTree {
   std::string text;
   std::uint64_t ns = 0;
-  std::uint64_t count = 0;  // for a culprit, into how many pieces its time is split; 0: no count
+  // For a culprit or a share of the kernel's part, into how many pieces its time is split; 0: no
+  // count.
+  std::uint64_t count = 0;
   std::vector<TimeTree> children;
 };
 

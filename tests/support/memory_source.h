@@ -24,9 +24,7 @@ class MemorySource final : public Source {
   void add(Event event) { steps_.push_back({Read::kEvent, std::move(event)}); }
   void add_nothing_yet() { steps_.push_back({Read::kPending, {}}); }
   void fail_at_end(Error error) { error_ = std::move(error); }
-  void add_fact(std::string name, std::string text) {
-    facts_.emplace_back(std::move(name), std::move(text));
-  }
+  void set_cpus(std::uint32_t cpus) { cpus_ = cpus; }
   using Source::info;
   SourceInfo& info() { return info_; }
 
@@ -46,8 +44,10 @@ class MemorySource final : public Source {
     }
     return Read::kEvent;
   }
-  [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override {
-    return facts_;
+  [[nodiscard]] Description describe() const override {
+    Description is = Source::describe();
+    is.machine.cpus = cpus_;
+    return is;
   }
   [[nodiscard]] double progress() const override { return steps_.empty() ? 1 : 0; }
   [[nodiscard]] Capabilities capabilities() const override { return capabilities_; }
@@ -67,7 +67,7 @@ class MemorySource final : public Source {
   Step current_;  // what the views of the event given out last may point into
   Capabilities capabilities_;
   std::optional<Error> error_;
-  std::vector<std::pair<std::string, std::string>> facts_;
+  std::uint32_t cpus_ = 0;
 };
 
 }  // namespace trapline::test

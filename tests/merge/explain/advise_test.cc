@@ -48,7 +48,7 @@ class AdviceTest : public testing::Test {
     play(exit(now_), entry(now_));
     std::vector<std::unique_ptr<Source>> sources;
     auto source = std::make_unique<MemorySource>(std::move(events_), has);
-    if (!host_cpus_.empty()) source->add_fact("CPUs", host_cpus_);
+    source->set_cpus(host_cpus_);
     sources.push_back(std::move(source));
     Timeline timeline(std::move(sources));
     Input input;
@@ -73,7 +73,7 @@ class AdviceTest : public testing::Test {
   }
 
   static constexpr std::uint32_t kSvmInterrupt = 0x60;
-  std::string host_cpus_;
+  std::uint32_t host_cpus_ = 0;
   std::uint64_t now_ = 1000;
   std::vector<Event> events_ = {entry(1000)};
 };
@@ -237,7 +237,7 @@ TEST_F(AdviceTest, ACpuForTheVcpuGainsItsWaitsForOthers) {
 }
 
 TEST_F(AdviceTest, FewerVcpusAreOfferedWhereTheyWaitForEachOther) {
-  host_cpus_ = "1";
+  host_cpus_ = 1;
   const auto give_way = [](std::uint64_t at, ThreadId from, ThreadId to) {
     return make(at, 0, from, SchedSwitch{from, to, true, "vcpu"});
   };
@@ -254,7 +254,7 @@ TEST_F(AdviceTest, FewerVcpusAreOfferedWhereTheyWaitForEachOther) {
 }
 
 TEST_F(AdviceTest, NotWhereOthersTakeTheCpuFromThem) {
-  host_cpus_ = "1";
+  host_cpus_ = 1;
   for (int i = 0; i < 10; ++i) {
     guest(1000);
     preempted(500);

@@ -307,6 +307,7 @@ class HostCpuRowExporter final : public RowExporter {
   explicit HostCpuRowExporter(RowSetup&& setup) : RowExporter(std::move(setup)) {
     ReportOptions report;
     report.tables[std::string(kHostCpuTable.option)] = "";
+    report.rows = true;
     table_ = *kHostCpuTable.make(report, "");
   }
   [[nodiscard]] bool is_empty(const Naming& names) const override {
@@ -319,75 +320,25 @@ class HostCpuRowExporter final : public RowExporter {
   }
   [[nodiscard]] Result<void> finish(const Naming& names) override {
     const ReportData data = data_of(names);
-    interval_ = {Timestamp(data.start_ns), Timestamp(data.end_ns)};
-    for (const Table& vms : table_->tables(data, names)) {
-      for (std::size_t vm = 0; vm < vms.rows; ++vm)
-        for (const Table& threads : vms.children(vm)) write(vms, vm, threads, names);
+    for (const Table& table : table_->tables(data, names)) {
+      for (std::size_t row = 0; row < table.rows; ++row) {
+        writer_.cells(labels_, kLabels);
+        for (const Table::Described& column : table.columns) cell(column.value(row));
+        end_row(Timestamp(data.start_ns));
+      }
     }
     return RowExporter::finish(names);
   }
 
  private:
-  static constexpr std::string_view kParts[] = {"guest", "kernel", "user", "polling", "not_known"};
-  [[nodiscard]] static CellValue cell(const Table& table, std::size_t row, std::string_view key) {
-    return std::ranges::find(table.columns, key, &Table::Described::key)->value(row);
-  }
-  template <typename T>
-  [[nodiscard]] static T get(const Table& table, std::size_t row, std::string_view key) {
-    const CellValue value = cell(table, row, key);
-    const T* known = std::get_if<T>(&value);
-    return known == nullptr ? T() : *known;
-  }
-  void number(const Table& table, std::size_t row, std::string_view key) {
-    const CellValue value = cell(table, row, key);
-    const auto* known = std::get_if<std::uint64_t>(&value);
-    writer_.number(known == nullptr ? std::nullopt : std::optional(*known));
-  }
-  // Writes "timer 772, vCPU 12".
-  void counted(const Table& table, std::size_t row, const std::string& key) {
-    const auto names = get<std::vector<std::string>>(table, row, key);
-    const auto counts = get<std::vector<std::uint64_t>>(table, row, key + "_counts");
-    std::string text;
-    for (std::size_t i = 0; i < names.size() && i < counts.size(); ++i)
-      text += fmt::format("{}{} {}", i == 0 ? "" : ", ", names[i], counts[i]);
-    quoted(text);
-  }
-  void write(const Table& vms, std::size_t vm, const Table& threads, const Naming& names) {
-    const auto id = get<std::string>(vms, vm, "vm");
-    const auto process = parse_number(std::string_view(id).substr(0, id.find(' ')));
-    for (std::size_t row = 0; row < threads.rows;) {
-      const std::size_t thread = row;
-      const ThreadId tid =
-          thread_of(static_cast<std::int32_t>(get<std::int64_t>(threads, row, "tid")),
-                    std::max<std::uint32_t>(
-                        1, static_cast<std::uint32_t>(get<std::uint64_t>(threads, row, "life"))) -
-                        1);
-      std::array<std::optional<std::uint64_t>, std::size(kParts)> parts;
-      for (++row; row < threads.rows; ++row) {
-        const auto part = get<std::string>(threads, row, "part");
-        if (part.empty()) break;
-        if (!get<std::string>(threads, row, "reason").empty()) continue;
-        parts[static_cast<std::size_t>(std::ranges::find(kParts, part) - std::begin(kParts))] =
-            get<std::uint64_t>(threads, row, "ns");
-      }
-      begin_row(ThreadId{static_cast<std::int32_t>(process.value_or(0))}, names.vcpus.number(tid),
-                tid, interval_.begin, interval_.end);
-      quoted(process ? get<std::string>(vms, vm, "vm_name") : id);
-      quoted(get<std::string>(threads, thread, "role"));
-      quoted(get<std::string>(threads, thread, "name"));
-      number(threads, thread, "ns");
-      for (const auto& ns : parts) writer_.number(ns);
-      number(threads, thread, "turns");
-      number(threads, thread, "interrupts_ns");
-      number(threads, thread, "counted_ns");
-      counted(threads, thread, "woken_by");
-      counted(threads, thread, "did");
-      end_row(interval_.begin);
-    }
+  void cell(const CellValue& value) {
+    if (const auto* number = std::get_if<std::uint64_t>(&value)) return writer_.number(*number);
+    if (const auto* id = std::get_if<std::int64_t>(&value)) return writer_.signed_number(*id);
+    const auto* text = std::get_if<std::string>(&value);
+    quoted(text == nullptr ? std::string_view() : *text);
   }
 
   std::unique_ptr<TableSink> table_;
-  RecordedInterval interval_;
 };
 
 // The place of "reason" among the columns of exits, which the parts precede.

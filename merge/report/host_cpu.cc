@@ -60,6 +60,7 @@ struct HostThreadRow {
 };
 struct HostVmRow {
   std::string vm, vm_name;
+  ThreadId process{};           // 0: the VM is inferred
   bool at_least = false;        // not all runs of some threads are known
   bool irq_time_apart = false;  // the kernel counts the time of interrupts apart
   bool has_others = true;       // the VM's threads besides its vCPUs are known
@@ -255,12 +256,14 @@ std::string sentence_of(const HostVmRow& row, const ReportData& data) {
                    took, events::task_newtask.full_name);
 }
 
-std::string text_of(const Ranked& ranked) {
-  constexpr std::size_t kMostShown = 2;
+// Returns "timer 1,772, vCPU 12, …"; if it is not for a reader, all of them, with plain numbers.
+std::string text_of(const Ranked& ranked, bool is_shown = true) {
+  const std::size_t most = is_shown ? 2 : ranked.names.size();
   std::string text;
-  for (std::size_t i = 0; i < ranked.names.size() && i < kMostShown; ++i)
-    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", ranked.names[i], grouped(ranked.counts[i]));
-  return text + (ranked.names.size() > kMostShown ? ", …" : "");
+  for (std::size_t i = 0; i < ranked.names.size() && i < most; ++i)
+    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", ranked.names[i],
+                        is_shown ? grouped(ranked.counts[i]) : std::to_string(ranked.counts[i]));
+  return text + (ranked.names.size() > most ? ", …" : "");
 }
 
 // Returns sentences on the threads for which the kernel counts another time, by more than 1 %: the
@@ -453,11 +456,52 @@ Table page_table(std::vector<HostVmRow> vms) {
   return table;
 }
 
+// Returns the table of `export --rows host-cpu`: a thread with its parts as one row.
+Table export_table(const std::vector<HostVmRow>& vms, const ReportData& data, const Naming& names) {
+  struct Row : HostThreadRow {
+    std::int32_t vm = 0, vcpu = kNoVcpu;
+    std::string vm_name;
+    std::map<std::string, std::uint64_t> parts{};
+  };
+  std::vector<Row> rows;
+  for (const HostVmRow& vm : vms) {
+    for (const HostThreadRow& row : vm.threads) {
+      if (row.part.empty())
+        rows.push_back({row, tid_of(vm.process), names.vcpus.number(row.thread),
+                        vm.process == ThreadId{} ? vm.vm : vm.vm_name});
+      else if (row.reason.empty())
+        rows.back().parts[row.part] = row.ns;
+    }
+  }
+  TableOf<Row> table({.key = "host_cpu"}, std::move(rows), &Row::name);
+  table.add({"vm"}, [](const Row& row) { return number_or_null(row.vm, 0); });
+  table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.vcpu, kNoVcpu); });
+  table.add({"tid"}, [](const Row& row) { return tid_of(row.thread); });
+  table.add({"start_ns"}, [at = data.start_ns](const Row&) { return at; });
+  table.add({"total_ns"}, [ns = data.end_ns - data.start_ns](const Row&) { return ns; });
+  table.add({"vm_name"}, &Row::vm_name);
+  table.add({"role"}, [](const Row& row) { return text_of(row.role); });
+  table.add({"name"}, &Row::name);
+  table.add({"ran_ns"}, &Row::ns);
+  for (const std::string part : {"guest", "kernel", "user", "polling", "not_known"})
+    table.add({part + "_ns"}, [part](const Row& row) {
+      const auto found = row.parts.find(part);
+      return found == row.parts.end() ? CellValue() : to_value(found->second);
+    });
+  table.add({"turns"}, &Row::turns);
+  table.add({"interrupts_ns"}, &Row::interrupts_ns);
+  table.add({"counted_ns"}, &Row::counted_ns);
+  table.add({"woken_by"}, [](const Row& row) { return text_of(row.woken_by, false); });
+  table.add({"did"}, [](const Row& row) { return text_of(row.did, false); });
+  return table;
+}
+
 class HostCpuTable : public TableSink {
  public:
   explicit HostCpuTable(const ReportOptions& options)
       : requested_(options.asks(kHostCpuTable.option)),
         of_page_(options.page),
+        of_rows_(options.rows),
         top_(options.top == 0 ? kReasons : options.top) {}
 
   [[nodiscard]] SpanClass selects() const override {
@@ -515,6 +559,7 @@ class HostCpuTable : public TableSink {
                                          events::sched_switch.full_name)}};
       return {std::move(none)};
     }
+    if (of_rows_) return {export_table(rows(data, names), data, names)};
     if (of_page_) {
       const std::vector<Row> vms = rows(data, names);
       std::vector<Table> tables = {role_table(vms, data, names)};
@@ -582,6 +627,7 @@ class HostCpuTable : public TableSink {
     for (const HostThread& thread : threads) {
       HostVmRow& row = by_id[thread.vm->id()];
       row.vm_name = thread.vm->given;
+      if (!thread.vm->inferred) row.process = thread.vm->process;
       row.has_others = !thread.vm->inferred;
       if (thread.lacks_runs) {
         row.at_least = true;
@@ -654,7 +700,7 @@ class HostCpuTable : public TableSink {
     return row;
   }
 
-  bool requested_, of_page_;
+  bool requested_, of_page_, of_rows_;
   std::size_t top_;
   ThreadTable<Deeds> deeds_;
 };

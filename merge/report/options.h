@@ -97,6 +97,7 @@ struct ReportOptions {
   // The tables of table_kinds() that the user selected, by option, with the option's value.
   std::map<std::string, std::string, std::less<>> tables;
   std::vector<std::string> phases;  // the --phase options, for --phases
+  bool rows = false;  // the tables are those of export --rows, with exactly its columns
   // True for a page, which has other tables too. A page names the program that made it (`tool`) and
   // the `command` that prints its report in a terminal: "report", FILE, ….
   bool page = false;

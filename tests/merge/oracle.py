@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """The exit model once more, from the text of `trace-cmd report`: an oracle for `trapline report`.
 
-  oracle.py FILE [--by reason|detail|device]     prints the rows as JSON
-  oracle.py --compare TRAPLINE FILE [--by ...]   compares them with TRAPLINE report FILE, row by row
+  oracle.py --compare TRAPLINE FILE [--by reason|detail|device]   compares the rows with TRAPLINE report FILE's
 
 oracles.py compares them for the recordings of the tests.
 
@@ -857,7 +856,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("file")
     parser.add_argument("--by", default="reason", help="reason, detail, device, nested; several with commas")
-    parser.add_argument("--compare", metavar="TRAPLINE")
+    parser.add_argument("--compare", metavar="TRAPLINE", required=True)
     parser.add_argument("--left-out", action="store_true",
                         help="the recorder left events out on purpose: none counts as lost")
     options = parser.parse_args()
@@ -865,20 +864,12 @@ def main():
     lost = [] if options.left_out else model.holes
     wrong = []
     for by in options.by.split(","):
-        if not options.compare:
-            rows = model.rows(by)
-            for row in rows.values():
-                del row["totals"]
-            json.dump(rows, sys.stdout, indent=1)
-            print()
-            continue
         wrong += [f"--by {by}: {line}" for line in
                   compare(options.compare, options.file, by, model, lost)]
-    if options.compare:
-        wrong += check_status(options.compare, options.file, lost)
+    wrong += check_status(options.compare, options.file, lost)
     for line in wrong:
         print(line)
-    if options.compare and not wrong:
+    if not wrong:
         print(f"{options.file}: {len(model.spans)} exits, the same figures")
     return 1 if wrong else 0
 

@@ -2,15 +2,13 @@
 """The worst input of a megabyte that is known for each reader and state machine: every command ends
 within 5 s of CPU time and 256 MiB, and four times the input takes about four times as long.
 
-  worst_cases.py TRAPLINE [--size BYTES] [--all | --quick] [CASE…]
+  worst_cases.py TRAPLINE [--size BYTES] [--quick] [CASE…]
 
-Without --all each case runs the commands that it was made for; with it, all that take its input. --quick: of each
-case the first command and those that cost the most, and nothing of the signals.
+--quick: of each case the first command and those that cost the most, and nothing of the signals.
 """
 import argparse
 import contextlib
 import inspect
-import json
 import os
 import pathlib
 import resource
@@ -56,9 +54,9 @@ ALL = [REPORT, BY, SIDES, CALLS, REQUESTS, HTML, TIMELINE, AROUND, PICTURE, EXPL
        PHASES, *EXPORTS, EVENTS]
 
 
-def case(*commands, also=True):
+def case(*commands):
     def add(make):
-        CASES[make.__name__] = (make, list(commands), also)
+        CASES[make.__name__] = (make, list(commands))
         return make
     return add
 
@@ -115,24 +113,24 @@ def session(folder, text):
     return folder
 
 
-@case(INFO, REPORT, also=False)
+@case(INFO, REPORT)
 def session_of_many_keys(folder, size):
     keys = ",".join(f'"{i:x}":1' for i in range(size // 9))
     return session(folder, '{"closed":true,' + keys + "}")
 
 
-@case(INFO, also=False)
+@case(INFO)
 def session_of_deep_lists(folder, size):
     return session(folder, '{"closed":true,"command":' + "[" * (size // 2) + "]" * (size // 2) + "}")
 
 
-@case(INFO, REPORT, also=False)
+@case(INFO, REPORT)
 def session_of_many_threads(folder, size):
     threads = ",".join(f'{{"tid":{i},"pid":{i % 9},"name":"x"}}' for i in range(size // 34))
     return session(folder, '{"closed":true,"threads":[' + threads + "]}")
 
 
-@case(INFO, REPORT, also=False)
+@case(INFO, REPORT)
 def session_of_many_syncs(folder, size):
     one = '{{"series":{0},"index":0,"stamp_ns":{1},"before":{{"mono":{1}}},"after":{{"mono":{2}}}}}'
     syncs = ",".join(one.format(i, i * 100, i * 100 + 50) for i in range(size // 95))
@@ -168,7 +166,7 @@ def a_few(_):
 ONE_TASK = 'SESS timestamp=1.0 pid=1 sid=a exename="x"\nTASK timestamp=1.0 tid=1 pid=1\n'
 
 
-@case(INFO, also=False)
+@case(INFO)
 def uftrace_of_many_tasks(folder, size):
     n = size // 110
     return uftrace(folder, "TASK timestamp=1.0 tid=1 pid=1\n" * n +
@@ -176,14 +174,14 @@ def uftrace_of_many_tasks(folder, size):
                    'SESS timestamp=1.0 pid=4 sid=a exename="x"\n' * n, a_few)
 
 
-@case(INFO, also=False)
+@case(INFO)
 def uftrace_of_many_sessions(folder, size):
     n = size // 80
     return uftrace(folder, 'SESS timestamp=1.0 pid=1 sid=a exename="x"\n' * n +
                    "TASK timestamp=1.0 tid=1 pid=1\n" * n, a_few)
 
 
-@case(REPORT, also=False)
+@case(REPORT)
 def uftrace_of_one_symbol_file_for_all(folder, size):
     n = size // 2 // 44
     lines = "".join(f"{i:012x}-{i + 1:012x} r-xp 00000000 00:00 0 /{i:x}/x\n" for i in range(n))
@@ -191,7 +189,7 @@ def uftrace_of_one_symbol_file_for_all(folder, size):
     return uftrace(folder, ONE_TASK, a_few, maps=[("a", lines)], symbols=[("x.sym", names)])
 
 
-@case(REPORT, also=False)
+@case(REPORT)
 def uftrace_of_sessions_with_one_binary(folder, size):
     n, tasks = 400, ""
     for i in range(1, n):
@@ -201,7 +199,7 @@ def uftrace_of_sessions_with_one_binary(folder, size):
     return uftrace(folder, tasks, a_few, range(1, n), maps=maps, symbols=[("x.sym", names)])
 
 
-@case(REPORT, TIMELINE, also=False)
+@case(REPORT, TIMELINE)
 def uftrace_of_patterns(folder, size):
     spec = ";".join("(a|b)*a(a|b)(a|b)(a|b)(a|b)(a|b)(a|b)(a|b)%d@arg1/s" % i
                     for i in range(size // 3 // 50))
@@ -236,7 +234,7 @@ def uftrace_of_long_names(folder, size):
                    symbols=[("x.sym", f"{0x1000:016x} T {name}\n")])
 
 
-@case(REPORT, also=False)
+@case(REPORT)
 def uftrace_of_losses(folder, size):
     tids = range(1, 501)
 
@@ -250,7 +248,7 @@ def uftrace_of_losses(folder, size):
 # ---- trace.dat: what its header says
 
 
-@case(INFO, REPORT, TIMELINE, also=False)
+@case(INFO, REPORT, TIMELINE)
 def header_of_many_formats(folder, size):
     text = b"name: f%d\nID: %d\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\n"
     dat = TraceDat(formats=[("s", text % (i, 1000 + i)) for i in range(size // 100)])
@@ -258,7 +256,7 @@ def header_of_many_formats(folder, size):
     return recording(folder, dat)
 
 
-@case(INFO, REPORT, TIMELINE, also=False)
+@case(INFO, REPORT, TIMELINE)
 def header_of_one_long_format(folder, size):
     fields = "".join(f"\tfield:int f{i};\toffset:8;\tsize:4;\tsigned:0;\n" for i in range(size // 45))
     text = f"name: f\nID: 999\nformat:\n{fields}\nprint fmt: \"x\"\n".encode()
@@ -268,14 +266,14 @@ def header_of_one_long_format(folder, size):
     return recording(folder, dat)
 
 
-@case(INFO, REPORT, also=False)
+@case(INFO, REPORT)
 def header_of_many_comms(folder, size):
     dat = TraceDat(comms=b"".join(b"%d x\n" % i for i in range(size // 8)))
     an_exit(dat, 10 ** 9, 1)
     return recording(folder, dat)
 
 
-@case(INFO, REPORT, also=False)
+@case(INFO, REPORT)
 def header_of_many_guests(folder, size):
     one = b"x\0" + struct.pack("<QI", 1, 8) + struct.pack("<II", 0, 5) * 8
     dat = TraceDat(options=(struct.pack("<HI", 13, len(one)) + one) * (size // (len(one) + 6)))
@@ -283,7 +281,7 @@ def header_of_many_guests(folder, size):
     return recording(folder, dat)
 
 
-@case(INFO, REPORT, also=False)
+@case(INFO, REPORT)
 def header_of_many_cpus(folder, size):
     dat = TraceDat(cpus=max(2, min(size // (PAGE + 16), 8192)))
     for cpu in range(len(dat.pages)):
@@ -560,20 +558,18 @@ def halts(folder, size):
 def qemu_log(folder, lines):
     path = os.path.join(folder, "qemu.log")
     pathlib.Path(path).write_text(lines)
-    dat = TraceDat()
-    an_exit(dat, 10 ** 9, 5)
-    return recording(folder, dat), path
+    return path
 
 
-@case(["report", "{}", "--by", "qemu-event"], also=False)
+@case(["report", "{}", "--by", "qemu-event"])
 def qemu_log_of_one_line(folder, size):
-    return "".join(qemu_log(folder, "5@1.000000:" + "x" * size)[1:])
+    return qemu_log(folder, "5@1.000000:" + "x" * size)
 
 
-@case(["report", "{}"], also=False)
+@case(["report", "{}"])
 def qemu_log_out_of_order(folder, size):
     lines = "".join(f"5@{(i * 7919) % 100000}.000000:e{i} x\n" for i in range(size // 24))
-    return qemu_log(folder, lines)[1]
+    return qemu_log(folder, lines)
 
 
 # ---- clocks
@@ -586,7 +582,7 @@ def with_functions(folder, dat):
     return [recording(folder, dat), data]
 
 
-@case(["report", "{0}", "{1}"], ["info", "{0}", "{1}"], also=False)
+@case(["report", "{0}", "{1}"], ["info", "{0}", "{1}"])
 def sync_markers_of_many_series(folder, size):
     def one(dat, at, i):
         for k, said in enumerate(("before mono={0}", "before mono={0} after mono={0}", "after mono={0}")):
@@ -597,7 +593,7 @@ def sync_markers_of_many_series(folder, size):
     return with_functions(folder, dat)
 
 
-@case(["report", "{0}", "{1}"], ["info", "{0}", "{1}"], also=False)
+@case(["report", "{0}", "{1}"], ["info", "{0}", "{1}"])
 def guest_syncs_without_end(folder, size):
     def one(dat, at, i):
         an_exit(dat, at, 5)
@@ -761,14 +757,14 @@ def guest_spans_that_overlap(folder, size):
 # ---- symbols, trace-events, simpletrace
 
 
-@case(["symbols", "{}", "-o", "{out}"], also=False)
+@case(["symbols", "{}", "-o", "{out}"])
 def symbols_at_one_address(folder, size):
     path = pathlib.Path(folder, "System.map")
     path.write_text("".join(f"{0x1000:016x} T f{i:07d}\n" for i in range(size // 28)))
     return str(path)
 
 
-@case(["symbols", "{}", "-o", "{out}"], also=False)
+@case(["symbols", "{}", "-o", "{out}"])
 def symbols_inside_each_other(folder, size):
     path = pathlib.Path(folder, "x.sym")
     n = size // 45
@@ -783,8 +779,7 @@ def simpletrace(folder, declarations, records, version=4):
     return str(path)
 
 
-@case(["print", "--events", "{dir}/events", "{}"], ["print", "--format", "text", "--events", "{dir}/events", "{}"],
-      also=False)
+@case(["print", "--events", "{dir}/events", "{}"], ["print", "--format", "text", "--events", "{dir}/events", "{}"])
 def simpletrace_of_many_events(folder, size):
     n = size // 2 // 40
     declarations = "".join(f'e{i}(int a, const char *s) "a %d s %s"\n' for i in range(n))
@@ -795,13 +790,13 @@ def simpletrace_of_many_events(folder, size):
     return simpletrace(folder, declarations, records + body)
 
 
-@case(["print", "--format", "text", "--events", "{dir}/events", "{}"], also=False)
+@case(["print", "--format", "text", "--events", "{dir}/events", "{}"])
 def trace_events_of_one_long_line(folder, size):
     return simpletrace(folder, 'e(int a) "' + "%d " * (size // 3) + '"\n', b"")
 
 
 @case(["report", "--trace-events", "{dir}/events", "{}"], ["print", "--events", "{dir}/events", "{}"],
-      ["print", "--format", "text", "--events", "{dir}/events", "{}"], also=False)
+      ["print", "--format", "text", "--events", "{dir}/events", "{}"])
 def simpletrace_of_one_long_declaration(folder, size):
     literal = size * 2 // 5
     records = struct.pack("<QQI", 0, 0, 1) + b"e" + b"".join(
@@ -812,7 +807,7 @@ def simpletrace_of_one_long_declaration(folder, size):
 # ---- explain
 
 
-@case(EXPLAIN, also=False)
+@case(EXPLAIN)
 def one_exit_of_many_kernel_functions(folder, size):
     def one(dat, at, i):
         if i == 0:
@@ -831,7 +826,7 @@ RUNS = 100
 
 
 @case(["diff", "--by", "cpu", "--top", "0", "--before", *(f"{{{i}}}" for i in range(RUNS)),
-       "--after", *(f"{{{i}}}" for i in range(RUNS, 2 * RUNS))], also=False)
+       "--after", *(f"{{{i}}}" for i in range(RUNS, 2 * RUNS))])
 def many_runs_of_many_rows(folder, size):
     rows, exits, names = size // 5200, size // 95 // (2 * RUNS), []
     for run in range(2 * RUNS):
@@ -935,16 +930,13 @@ def main():
     parser.add_argument("trapline")
     parser.add_argument("cases", nargs="*")
     parser.add_argument("--size", type=int, default=1_000_000)
-    parser.add_argument("--all", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--table", action="store_true", help="print each run")
     options = parser.parse_args()
     wrong = 0
     began = time.monotonic()
     for name in options.cases or CASES:
-        make, commands, also = CASES[name]
-        if options.all and also:
-            commands = ALL
+        make, commands = CASES[name]
         if options.quick:
             commands = [command for command in commands if command is commands[0] or command in (SIDES, HTML)]
         with tempfile.TemporaryDirectory(prefix="trapline-worst-") as folder:

@@ -1,15 +1,12 @@
-#!/usr/bin/env python3
-"""other_machine.py [--page-size BYTES] [--little] FROM TO: a trace.dat as another machine would have written it.
+"""A trace.dat as another machine would have written it.
 
-TO is of version 6, big-endian unless --little is given, with pages of BYTES (4096, or more). Every number of its
+The copy is of version 6, big-endian or not, with pages of 4096 bytes or more. Every number of its
 header, its pages and its events, as their formats say, is in the other order; times, events and losses stay.
 The first page of a larger one gives its time; the times of the others stand before their first events.
 """
-import argparse
 import re
 import struct
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -203,14 +200,3 @@ def as_other_machine(path, big=True, page_size=PAGE):
         subprocess.run(["trace-cmd", "convert", "--file-version", "6", "--compression", "none", "-i", str(path),
                         "-o", str(six)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return Machine(six.read_bytes(), big, page_size).write()
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--page-size", type=int, default=PAGE)
-    parser.add_argument("--little", action="store_true")
-    parser.add_argument("source")
-    parser.add_argument("to")
-    options = parser.parse_args()
-    Path(options.to).write_bytes(as_other_machine(options.source, not options.little, options.page_size))
-    sys.exit(0)

@@ -1,19 +1,14 @@
 #!/usr/bin/env python3
 """A perf.data as perf itself reads it, and as trapline does.
 
-  perf_oracle.py TRAPLINE FILE… [--beside SIDE.perf.data SIDE.dat]
+  perf_oracle.py TRAPLINE FILE…
 
 Of each FILE:
 - `perf report -D`: the number of samples, and the time of each to the nanosecond, in order
 - `perf script`: the number of each event, samples of code among them; it leaves out samples whose registers are the guest's
   (its cpumode), which are counted apart
 - `perf kvm stat report`: count, minimum, maximum and sum of each exit reason, where no event was lost
-
---beside: a recording by perf and one by trace-cmd of the same events on the same clock at the same time:
-of each kvm event both have as many in the interval of the shorter one; prints by how much the stamps of
-one event differ.
 """
-import argparse
 import collections
 import csv
 import os
@@ -100,55 +95,16 @@ class File:
         return f"{sum(int(row[1]) for row in theirs)} exits as perf kvm stat report has them"
 
 
-def kvm_times(trapline, path):
-    """Times of each kvm event, from the exit model's own lines of the timeline."""
-    times = collections.defaultdict(list)
-    kinds = {"exit": "kvm_exit", "entry": "kvm_entry", "kvm_pio": "kvm_pio", "kvm_mmio": "kvm_mmio"}
-    for line in run(trapline, "timeline", path).splitlines():
-        match = re.match(r"(\d+\.\d{9})  (?:(?:VM \S+ )?vCPU \d+|\S+-\d+) +(\w+)", line)
-        if match and match[2] in kinds:
-            times[kinds[match[2]]].append(ns(match[1]))
-    return times
-
-
-def beside(trapline, perf, ftrace):
-    ours, theirs = kvm_times(trapline, perf), kvm_times(trapline, ftrace)
-    faults, spread = [], []
-    first = max(min(map(min, ours.values())), min(map(min, theirs.values())))
-    last = min(max(map(max, ours.values())), max(map(max, theirs.values())))
-    for name in sorted(set(ours) | set(theirs)):
-        one, other = ([time for time in times[name] if first <= time <= last] for times in (ours, theirs))
-        print(f"{name}: {len(one)} by perf, {len(other)} by ftrace")
-        # At each edge one of an event's two stamps may lie outside.
-        if abs(len(one) - len(other)) > 1:
-            faults.append(f"{name}: perf {len(one)}, ftrace {len(other)}")
-            continue
-        shifts = [zip(one, other), zip(one[1:], other), zip(one, other[1:])]
-        spread += min(([abs(a - b) for a, b in pairs] for pairs in shifts), key=sum)
-    spread.sort()
-    median, p99 = spread[len(spread) // 2], spread[len(spread) * 99 // 100]
-    print(f"stamps of one event differ by {median} ns (median), {p99} ns (p99), {spread[-1]} ns at most")
-    if p99 > 50_000:
-        faults.append("their times do not belong to the same events")
-    return faults
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("trapline")
-    parser.add_argument("files", nargs="*")
-    parser.add_argument("--beside", nargs=2)
-    options = parser.parse_args()
+    trapline, *paths = sys.argv[1:]
     if shutil.which("perf") is None:
         print("SKIP: perf is missing; install linux-perf")
         return 1 if os.environ.get("TRAPLINE_REQUIRE_SYSTEM") == "1" else 77
     faults = []
-    for path in options.files:
-        file = File(options.trapline, path)
+    for path in paths:
+        file = File(trapline, path)
         print(f"{path}: {file.events()}; {file.exits()}")
         faults += file.faults
-    if options.beside:
-        faults += beside(options.trapline, *options.beside)
     for fault in faults:
         print(fault[:2000])
     return bool(faults)

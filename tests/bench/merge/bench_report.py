@@ -106,7 +106,7 @@ def main():
     parser.add_argument("--once", action="store_true",
                         help="run trace-cmd report, which takes a minute, in the first round only")
     parser.add_argument("--lock", help="a file to flock during each round, to keep others quiet")
-    parser.add_argument("--perf-data", help="record_perf_data's: compares with perf kvm stat report")
+    parser.add_argument("--perf-data", help="whole.perf.data of record_perf: compares with perf kvm stat report")
     options = parser.parse_args()
     events = 1_000_000 if options.quick else options.events
     slack = 2.0 if options.quick else 1.0

@@ -388,6 +388,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("trapline")
     parser.add_argument("data", type=Path)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=2000)
     options = parser.parse_args()
     recordings = [Recording(str(options.data / name)) for name in NAMES]
@@ -396,7 +397,7 @@ def main():
         check = Check(options.trapline, work)
         session_cases(check, options.data, work)
         option_cases(check, options.data, work)
-        for seed in range(options.count):
+        for seed in range(options.first, options.first + options.count):
             rng = random.Random(seed)
             recording, kind = rng.choice(recordings), kinds[seed % len(kinds)]
             what = f"seed {seed}, {recording.name}, {kind}"

@@ -144,17 +144,6 @@ def run_program(program, folder):
     return int(count[1]), None
 
 
-def run_golden(result, tests):
-    """Runs all golden cases at once: a process for each takes ten times as long."""
-    *command, _ = tests[0]["command"]
-    run = subprocess.run(command, cwd=tests[0]["folder"], capture_output=True, text=True, errors="replace")
-    result.total += len(tests)
-    failed = re.findall(r"^(\S+): ?", run.stdout, re.MULTILINE) if run.returncode else []
-    result.passed += len(tests) - len(failed)
-    result.failed += [(test["number"], test["name"], "Failed") for test in tests if test["name"].split("/")[1] in failed]
-    print(run.stdout + run.stderr, end="", flush=True)
-
-
 def run_quick(preset, build, result, everything):
     tests = list(tests_of(build))
     stamps = Stamps(build)
@@ -180,10 +169,7 @@ def run_quick(preset, build, result, everything):
     command = str(build / "merge/trapline")
     with_golden = everything or stamps.changed(command)
     failures = len(result.failed)
-    golden = [test for test in tests if with_golden and test["name"].startswith("golden/")]
-    if golden:
-        run_golden(result, golden)
-    chosen = [test["number"] for test in tests if with_golden and test not in golden and "golden" in test["labels"]
+    chosen = [test["number"] for test in tests if with_golden and "golden" in test["labels"]
               or everything and "unit" in test["labels"] and test["command"] and test["command"][0] not in units]
     if chosen:
         # Golden tests wait for processes a fifth of their time.

@@ -849,16 +849,21 @@ the_last_line_names_where_a_renamed_session_is() {
   nothing_left "$recorder"
 }
 
-# What is taken back before anybody looks: no setting tells of it, and no count of the kernel's.
+# What is taken back before anybody looks: no setting tells of it, and no count of the kernel's. A recorder for each action.
 what_another_process_takes_back_at_once_is_a_loss() {
-  local instance action
-  for action in 'echo 0 >events/enable; set_events' 'echo >trace' ': >trace' 'echo 0 >tracing_on; echo 1 >tracing_on' \
-    'echo "common_pid == 1" >events/sched/sched_switch/filter; echo 0 >events/sched/sched_switch/filter' \
-    'echo 0 >events/sched/sched_switch/enable; echo 1 >events/sched/sched_switch/enable' \
-    'echo >per_cpu/cpu0/trace' 'echo 64 >buffer_size_kb; echo "$size" >buffer_size_kb'; do
-    echo "$action"
-    rm -rf "$session"
-    start_recorder --no-kvm --sched
+  local instance action one
+  local -a recorders
+  local -a actions=('echo 0 >events/enable; set_events' 'echo >trace' ': >trace' 'echo 0 >tracing_on; echo 1 >tracing_on'
+    'echo "common_pid == 1" >events/sched/sched_switch/filter; echo 0 >events/sched/sched_switch/filter'
+    'echo 0 >events/sched/sched_switch/enable; echo 1 >events/sched/sched_switch/enable'
+    'echo >per_cpu/cpu0/trace' 'echo 64 >buffer_size_kb; echo "$size" >buffer_size_kb')
+  of() { session=$work/$1.trapline recorder=${recorders[$1]}; }
+  for one in "${!actions[@]}"; do
+    "$trapline" record -o "$work/$one.trapline" --no-kvm --sched >/dev/null 2>"$work/$one.stderr" &
+    recorders+=($!)
+  done
+  for one in "${!actions[@]}"; do
+    of "$one"
     wait_for "sync records" series_on_the_disk 2
     instance=$(compgen -G "$instances/trapline-$recorder-*")
     # shellcheck disable=SC2034,SC2317 # the action is a text
@@ -866,13 +871,18 @@ what_another_process_takes_back_at_once_is_a_loss() {
       cd "$instance"
       size=$(cat buffer_size_kb) events=$(cat set_event)
       set_events() { for event in $events; do echo "$event" >>set_event; done; }
-      eval "$action"
+      eval "${actions[one]}"
     )
+  done
+  for one in "${!actions[@]}"; do
+    of "$one"
+    echo "${actions[one]}"
     wait_for "sync records after it" series_on_the_disk 5
     kill -TERM "$recorder"
     end_recorder
+    mv "$work/$one.stderr" "$work/stderr"
     expect_equal "exit status" 0 "$status"
-    expect_contains "$work/stderr" "another process changed this instance: it wrote $instance/"
+    expect_contains "$work/stderr" "another process changed this instance: it wrote $instances/trapline-$recorder-"
     if grep -q "lost nothing" "$work/stderr"; then fail "it lost nothing"; fi
     expect_equal "changes" 1 "$(json 'len(s["changes"])')"
     expect_equal "that it ends" False "$(json 's["changes"][0].get("goes_on", False)')"

@@ -6,14 +6,9 @@ it with what `report --by span` says.
 whoever queued them. `shortest` is the time in nanoseconds after which the disk answers, where it was made to.
 """
 import re
-import subprocess
 
 import recording
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
+import tables
 
 BLOCK = re.compile(r"(\d+),(\d+) (\w+) .*?(\d+) \+ (\d+) ")
 PARTS = ("start_to_bio", "bio_to_issue", "issue_to_complete", "complete_to_end")
@@ -72,9 +67,8 @@ def find(path, distance):
 def check(trapline, path, distance, shortest):
     """Differences as sentences."""
     expected, most = find(path, distance)
-    report = version_2.loads(subprocess.run([trapline, "report", path, "--by", "span", "--format", "json"],
-                                       check=True, text=True, capture_output=True).stdout)
-    said = {row["key"].split("..")[0]: row for row in report["request_paths"]}
+    report = tables.of(trapline, "report", path, "--by", "span")
+    said = {row["key"].split("..")[0]: row for row in report["request_paths"]["rows"]}
     wrong = []
     for shape, requests in expected.items():
         block = said.get(shape, {}).get("block", {})

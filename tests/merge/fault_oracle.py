@@ -4,10 +4,10 @@
 Who served a page is the wait oracle's; here a fault that is served only has to have slept.
 """
 import collections
-import json
 import subprocess
 
 import oracle
+import tables
 from memory_oracle import CPU_SETS, READ_OR_EXECUTE, SET_MEMORY, WRITE
 
 PAGE, LARGE = 4096, 512 * 4096
@@ -321,17 +321,11 @@ HOW = {"reclaim": "reclaim", "compaction": "compaction", "collapse": "collapse o
        "slots": "memory slots", "": None, "madvise 4": "madvise(MADV_DONTNEED)", "madvise 25": "madvise(MADV_COLLAPSE)"}
 
 
-def rows_of(trapline, path, kind="faults"):
-    text = subprocess.run([trapline, "export", path, "--format", "jsonl", "--rows", kind, "-o", "-", "--allow-empty"],
-                          check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-    return [json.loads(line) for line in text.splitlines()]
-
-
 def check(trapline, path):
     model = oracle.model_of(path)
     if model.fallback:
         return
-    rows = rows_of(trapline, path)
+    rows = tables.rows(trapline, path, "faults")
     spans = {(span.tid, span.start): span for span in model.spans if is_fault(span)}
     if {(row["tid"], row["start_ns"]) for row in rows} != spans.keys() or len(rows) != len(spans):
         yield f"{len(rows)} page faults are reported, there are {len(spans)}"
@@ -363,20 +357,19 @@ def check(trapline, path):
     # Of several vCPUs of unknown processes nothing tells which share their memory.
     if len({row["tid"] for row in rows if row["address"] is not None and row["vm"] is None}) > 1:
         try:
-            yield f"{len(rows_of(trapline, path, 'working-set'))} ranges of memory whose VMs are not known"
+            yield f"{len(tables.rows(trapline, path, 'working-set'))} ranges of memory whose VMs are not known"
         except subprocess.CalledProcessError:
             pass
     else:
-        yield from check_working_set(rows, rows_of(trapline, path, "working-set"))
-    tables = json.loads(subprocess.run([trapline, "report", path, "--faults", "--format", "json"], check=True,
-                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)["tables"]
+        yield from check_working_set(rows, tables.rows(trapline, path, "working-set"))
+    report = tables.of(trapline, "report", path, "--faults")
     for name in ("faults", "fault_vcpus"):
         for column, of in (("count", lambda row: 1), ("total_ns", lambda row: row["total_ns"]), ("first", lambda row: row["first"] or 0)):
-            if sum(row[column] for row in tables[name]["rows"]) != sum(map(of, rows)):
+            if sum(row[column] for row in report[name]["rows"]) != sum(map(of, rows)):
                 yield f"{name}: {column} does not sum to that of the faults"
     counts = collections.Counter(row["cause"] for row in rows)
-    if {row["cause"] for row in tables["faults"]["rows"]} != set(counts) or any(
-            sum(row["count"] for row in tables["faults"]["rows"] if row["cause"] == cause) != count for cause, count in counts.items()):
+    if {row["cause"] for row in report["faults"]["rows"]} != set(counts) or any(
+            sum(row["count"] for row in report["faults"]["rows"] if row["cause"] == cause) != count for cause, count in counts.items()):
         yield "the rows by cause are not those of the faults"
 
 

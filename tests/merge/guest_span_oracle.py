@@ -6,14 +6,9 @@ many there are is counted from guest.dat; what the host did in the longest of th
 trapline prints, is cut out of the host's exits (oracle.py) and guest runs.
 """
 import collections
-import subprocess
 
 import oracle
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
+import tables
 
 number = oracle.number
 SPEC = "sched_switch:next_pid..sched_switch:prev_pid"
@@ -61,24 +56,27 @@ def cut(pieces, begin, end):
     return dict(sums)
 
 
+def children(node):
+    return node.get("children", {"rows": []})["rows"]
+
+
 def adds_up(node):
-    children = node.get("children", [])
-    return (not children or sum(child["ns"] for child in children) == node["ns"]) and \
-        all(adds_up(child) for child in children)
+    below = children(node)
+    return (not below or sum(child["ns"] for child in below) == node["ns"]) and all(map(adds_up, below))
 
 
 def differences(table, got, counted):
-    """`report --by guest-span` against the sum of all, and the counts of the guest's recording."""
+    """`report --by guest-span` against the sum of all in the tables of `explain`, and the counts of the guest's recording."""
     wrong = []
     keys = [f"{part.replace(' ', '_')}_ns" for part in PARTS]
     for part, key in zip(PARTS, keys, strict=True):
-        all_of_it = sum(node["ns"] for node in got["tree"]["children"] if node["text"] == part)
+        all_of_it = sum(node["ns"] for node in got["tree"]["rows"][0]["children"]["rows"] if node["text"] == part)
         if sum(row[key] for row in table["rows"]) != all_of_it:
             wrong.append(f"rows of {part} do not sum to {all_of_it}")
     for row in table["rows"]:
         if sum(row[key] for key in keys) != row["total_ns"]:
             wrong.append(f"{row['key']}: the parts do not sum to {row['total_ns']}")
-        if sum(c["ns"] for c in row["culprits"]) != row["preempted_ns"] + row["blocked_ns"]:
+        if sum(c["ns"] for c in row["culprits"]["rows"]) != row["preempted_ns"] + row["blocked_ns"]:
             wrong.append(f"{row['key']}: the culprits do not sum to its waits")
         pid = int(row["key"].split("=")[1].split(" ")[0])
         counted[pid] -= row["count"]
@@ -90,27 +88,25 @@ def differences(table, got, counted):
 def check(trapline, folder):
     """Differences as sentences."""
     files = [f"{folder}/{name}" for name in ("host.dat", "guest.dat", "sync.txt")]
-
-    def run(*arguments):
-        return version_2.loads(subprocess.run([trapline, *arguments, "--format", "json"],
-                                         stdout=subprocess.PIPE, check=True).stdout)
-    got = run("explain", *files, "--guest-span", SPEC, "--worst", str(WORST))
-    threads = {f"vCPU {vcpu['vcpu']}": vcpu["tid"] for vcpu in run("report", *files)["vcpus"]}
+    explained = tables.document(trapline, "explain", *files, "--guest-span", SPEC, "--worst", WORST)
+    head, got = explained["head"], explained["tables"]
+    tree = got["tree"]["rows"][0]
+    threads = {f"vCPU {vcpu['vcpu']}": vcpu["tid"] for vcpu in tables.of(trapline, "report", *files)["vcpus"]["rows"]}
     pieces = pieces_of(files[0])
-    wrong = [] if adds_up(got["tree"]) and got["tree"]["ns"] == got["total_ns"] else ["the sum of all"]
-    every = got["count"] + got["counters"]["unplaced"]
+    wrong = [] if adds_up(tree) and tree["ns"] == head["total_ns"] else ["the sum of all"]
+    every = head["count"] + got["counters"]["unplaced"]
     counted = intervals_in(files[1])
     if every != sum(counted.values()):
         wrong.append(f"{every} intervals, the guest's recording has {sum(counted.values())}")
-    wrong += differences(run("report", *files, "--by", "guest-span", "--guest-span", SPEC), got, counted)
-    for span in got["worst"]:
-        tree, begin = span["tree"], span["start_ns"]
+    wrong += differences(tables.of(trapline, "report", *files, "--by", "guest-span", "--guest-span", SPEC)["spans"], got, counted)
+    for span in got["worst"]["rows"]:
+        tree, begin = span["tree"]["rows"][0], span["start_ns"]
         want = cut(pieces[threads[tree["text"].split(",")[0]]], begin, begin + tree["ns"])
-        mine = {child["text"]: child["ns"] for child in tree["children"]}
+        mine = {child["text"]: child["ns"] for child in children(tree)}
         if not adds_up(tree) or mine != want:
             wrong.append(f"{tree['text']} at {begin}: trapline {mine}, oracle {want}")
-    if len(got["worst"]) != min(WORST, got["count"]) or not got["clocks"]:
+    if len(got["worst"]["rows"]) != min(WORST, head["count"]) or not head["clocks"]:
         wrong.append("the longest, or the clock's bound, are not there")
     if not wrong:
-        print(f"{folder}: {len(got['worst'])} of {got['count']} intervals agree, {got['clocks'][0]}")
+        print(f"{folder}: {len(got['worst']['rows'])} of {head['count']} intervals agree, {head['clocks'][0]}")
     return wrong

@@ -5,14 +5,9 @@ docs/formats/report.md ("Halts") is what both follow. Every halt is a row of a l
 each setting is then played over the whole list.
 """
 import collections
-import subprocess
 
 import oracle
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
+import tables
 
 SETTINGS = [0, 10_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000]
 GROW_START = 10_000
@@ -138,7 +133,7 @@ def differences(row, want):
            **{key: replayed[key] for key in ("halts", "wakes_unknown", "late_ns", "shrink")}}
     wrong = [f"vCPU {row['vcpu']}: {key}: trapline {got[key]}, oracle {want[key]}"
              for key in got if got[key] != want[key]]
-    for setting, (won, lost, spent, late, anew) in zip(replayed["settings"], want["rows"], strict=True):
+    for setting, (won, lost, spent, late, anew) in zip(replayed["rows"], want["rows"], strict=True):
         # A poll that the setting loses, and the recording won, costs a typical wake-up.
         same = (setting["won"], setting["lost"], setting["polling_ns"]) == (won, lost, spent)
         if not same or (setting["late_ns"] != late if anew == 0 else setting["late_ns"] < late):
@@ -150,20 +145,19 @@ def check(trapline, path):
     """Differences as sentences."""
     threads = halts_of(*oracle.read(path))
     # By anything but the reason all halts are one row.
-    run = subprocess.run([trapline, "report", path, "--halt", "--by", "detail", "--format", "json"],
-                         stdout=subprocess.PIPE, check=True)
-    got = version_2.loads(run.stdout)
-    tids = {vcpu["tid"]: thread for vcpu in got["vcpus"]
+    got = tables.of(trapline, "report", path, "--halt", "--by", "detail")
+    vcpus, costs = got["vcpus"]["rows"], got["halt_costs"]["rows"]
+    tids = {vcpu["tid"]: thread for vcpu in vcpus
             if (thread := threads.get(vcpu["tid"])) is not None}
-    wanted = {vcpu["vcpu"]: expected(tids[vcpu["tid"]]) for vcpu in got["vcpus"]
+    wanted = {vcpu["vcpu"]: expected(tids[vcpu["tid"]]) for vcpu in vcpus
               if vcpu["tid"] in tids}
-    wrong = [line for row in got["halt_costs"] for line in differences(row, wanted[row["vcpu"]])]
+    wrong = [line for row in costs for line in differences(row, wanted[row["vcpu"]])]
     # The exits are one count in all tables.
     wrong += [f"vCPU {row['vcpu']}: {row['exits']} exits, {vcpu['exits']} among the vCPUs"
-              for row in got["halt_costs"] for vcpu in got["vcpus"]
+              for row in costs for vcpu in vcpus
               if (row["vm"], row["vcpu"]) == (vcpu["vm"], vcpu["vcpu"]) and row["exits"] != vcpu["exits"]]
-    counted = sum(row["halt_exits"] for row in got["halt_costs"])
-    rows = sum(row["count"] for row in got["groups"]["rows"] if row["halts"])
+    counted = sum(row["halt_exits"] for row in costs)
+    rows = sum(tables.ended(row) for row in got["groups"]["rows"] if row["halts"])
     if counted != rows:
         wrong.append(f"{counted} exits that halt, {rows} in the rows of halts")
     halts = sum(len(thread.halts) for thread in tids.values())

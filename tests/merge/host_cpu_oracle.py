@@ -14,6 +14,7 @@ import subprocess
 
 import oracle
 import recording
+import tables
 import wait_oracle
 
 STAT = re.compile(r"^schedstat (\d+) (\d+) (\d+) (\d+)$")
@@ -167,10 +168,7 @@ def kind_of(who):
 
 
 def reported(trapline, path, *options):
-    text = subprocess.run([trapline, "report", path, "--host-cpu", "--format", "json", *options],
-                          check=True, capture_output=True).stdout
-    table = json.loads(text)["tables"]["host_cpu"]
-    return table["rows"]
+    return tables.of(trapline, "report", path, "--host-cpu", *options)["host_cpu"]["rows"]
 
 
 def check(trapline, path):
@@ -314,9 +312,7 @@ def windows(trapline, path, events, runs):
 
 def exported(trapline, path, vms):
     """The rows of the export are those of the report, with the parts of a thread in its row."""
-    text = subprocess.run([trapline, "export", path, "--format", "jsonl", "--rows", "host-cpu", "-o", "-", "--allow-empty"],
-                          check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-    rows = [json.loads(line) for line in text.splitlines()]
+    rows = tables.rows(trapline, path, "host-cpu")
     threads = [row for vm in vms for row in vm["threads"]["rows"]]
     for row, thread in itertools.zip_longest(rows, [row for row in threads if row["part"] is None]):
         if row is None or thread is None:

@@ -11,16 +11,12 @@ those without events; names from `trace-cmd report`. It follows docs/formats/rep
 import argparse
 import collections
 import functools
-import json
 import re
 import subprocess
 import sys
 
+import tables
 from recording import number, read
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
 
 KVM_RUN = 0xAE80
 SLEEPING = 0xFF  # of prev_state: states in which a thread waits; 0x100 is "preempted"
@@ -747,18 +743,17 @@ PERCENTILES = {"p50_ns": 500, "p90_ns": 900, "p99_ns": 990, "p999_ns": 999}
 
 def compare(trapline, path, by, model, lost):
     """Differences as sentences."""
-    run = subprocess.run([trapline, "report", path, "--by", by, "--format", "json"],
-                         stdout=subprocess.PIPE, check=True)
-    report, now = version_2.loads(run.stdout), json.loads(run.stdout)["tables"]
+    document = tables.document(trapline, "report", path, "--by", by)
+    head, report = document["head"], document["tables"]
     wanted = model.rows(by)
-    got = {row["key"]: row for row in now["groups"]["rows"]}
+    got = {row["key"]: row for row in report["groups"]["rows"]}
     wrong = []
 
     def expect(what, theirs, ours):
         if theirs != ours:
             wrong.append(f"{what}: trapline {theirs}, oracle {ours}")
 
-    expect("user_end", report["user_end"], model.user_end)
+    expect("user_end", head["user_end"], model.user_end)
     expect("keys", sorted(got.keys() - wanted.keys()), sorted(wanted.keys() - got.keys()))
     for key in sorted(got.keys() & wanted.keys()):
         for column in EXACT:
@@ -780,13 +775,13 @@ def compare(trapline, path, by, model, lost):
         parts = sum(got[key][f"{part}_ns"] or 0 for part in PARTS)
         expect(f"{key}: sum of the parts", parts, got[key]["total_ns"] or 0)
     counters = report["counters"]
-    expect("exits", now["counters"]["exits"], len(model.spans) + len(model.unended))
+    expect("exits", counters["exits"], len(model.spans) + len(model.unended))
     expect("lost_events", counters["lost_events"], sum(hole.count for hole in lost))
     expect("gaps", counters["gaps"], len(lost))
     expect("gaps_uncounted", counters["gaps_uncounted"], sum(hole.count == 0 for hole in lost))
     for name in ("exit_without_entry", "entry_without_exit", "closed_by_loss"):
         expect(name, counters[name], model.counters[name])
-    for vcpu in report["vcpus"]:
+    for vcpu in report["vcpus"]["rows"]:
         mine = [span for span in model.spans + model.unended if span.tid == vcpu["tid"]]
         expect(f"thread {vcpu['tid']}: exits", vcpu["exits"], len(mine))
         thread = model.vcpus[vcpu["tid"]]
@@ -796,17 +791,17 @@ def compare(trapline, path, by, model, lost):
         expect(f"thread {vcpu['tid']}: time", vcpu["time_ns"], thread.end - thread.begin)
         expect(f"thread {vcpu['tid']}: sum of the states", sum(vcpu[f"{state}_ns"] or 0 for state in STATES),
                vcpu["time_ns"])
-    expect("vCPUs", sorted(vcpu["tid"] for vcpu in report["vcpus"]),
+    expect("vCPUs", sorted(vcpu["tid"] for vcpu in report["vcpus"]["rows"]),
            sorted(tid for tid, thread in model.vcpus.items() if thread.runs))
     if not model.fallback:
-        wrong += overheads(report, model)
+        wrong += overheads(head["overhead"], report["vcpus"]["rows"], model)
     return wrong
 
 
-def overheads(report, model):
+def overheads(overhead, vcpus, model):
     """What exits cost, those that did not end as well."""
     wrong, every = [], collections.Counter()
-    for vcpu in report["vcpus"]:
+    for vcpu in vcpus:
         thread = model.vcpus[vcpu["tid"]]
         mine = collections.Counter(guest_ns=thread.totals["guest"], not_run_ns=thread.totals["preempted"],
                                    exit_ns=sum(thread.totals[state] for state in ("kernel", "user", "blocked")))
@@ -815,8 +810,8 @@ def overheads(report, model):
         if told != dict(+mine):
             wrong.append(f"overhead of {vcpu['tid']}: trapline {told}, oracle {dict(+mine)}")
     share = every["exit_ns"] / max(1, sum(every.values()))
-    if abs((report["overhead"]["share"] or 0) - share) > 1e-12:
-        wrong.append(f"overhead: trapline {report['overhead']}, oracle {share}")
+    if abs((overhead["share"] or 0) - share) > 1e-12:
+        wrong.append(f"overhead: trapline {overhead}, oracle {share}")
     return wrong
 
 

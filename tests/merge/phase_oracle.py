@@ -3,14 +3,9 @@
 The console is put together from the bytes that the guest wrote; the exits are oracle.py's.
 """
 import collections
-import subprocess
 
 import oracle
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
+import tables
 
 number = oracle.number
 
@@ -47,10 +42,8 @@ def begins(events, specs):
 def check(trapline, path, *texts):
     """Differences as sentences."""
     specs = [tuple(text.split("=", 1)) for text in texts]
-    run = subprocess.run([trapline, "report", path, "--format", "json",
-                          *(f"--phase={text}" for text in texts)], stdout=subprocess.PIPE, check=True)
-    report = version_2.loads(run.stdout)
-    rows = report["phases"]["rows"]
+    report = tables.of(trapline, "report", path, *(f"--phase={text}" for text in texts))
+    rows, vcpus = report["phases"]["rows"], report["vcpus"]["rows"]
     model = oracle.model_of(path)
     spans = model.spans
     wanted = begins(model.events, specs)
@@ -64,15 +57,15 @@ def check(trapline, path, *texts):
         if sums != got:
             wrong.append(f"{row['name']}: trapline {got}, oracle {sums}")
     for key in ("guest_ns", "halted_ns"):
-        open_ns = sum(vcpu["open"]["ns"] for vcpu in report["vcpus"]
+        open_ns = sum(vcpu["open"]["ns"] for vcpu in vcpus
                       if vcpu["open"] and key.startswith(vcpu["open"]["state"]))
         # The exit in which a thread ended is in no phase; what it was halted in it is the vCPU's.
         ended_ns = sum(end - begin for vcpu in model.vcpus.values() if vcpu.phase == "gone" and vcpu.span
                        for begin, end, state in vcpu.span.pieces if key.startswith(state))
-        if sum(row[key] for row in rows) + open_ns + ended_ns < sum(vcpu[key] for vcpu in report["vcpus"]):
+        if sum(row[key] for row in rows) + open_ns + ended_ns < sum(vcpu[key] for vcpu in vcpus):
             wrong.append(f"{key} of the phases is not that of the vCPUs")
     for key in ("paused_ns", "offline_ns", "not_seen_ns"):
-        if sum(row[key] or 0 for row in rows) != sum(vcpu[key] or 0 for vcpu in report["vcpus"]):
+        if sum(row[key] or 0 for row in rows) != sum(vcpu[key] or 0 for vcpu in vcpus):
             wrong.append(f"{key} of the phases is not that of the vCPUs")
     if len(wanted) != len(specs):
         wrong.append(f"the recording has only {wanted}")

@@ -14,9 +14,7 @@ and of the whole recording, what host_cpu_oracle has, with the time of the inter
 """
 import collections
 import itertools
-import json
 import re
-import subprocess
 import sys
 
 import host_cpu_oracle
@@ -182,9 +180,7 @@ class Check:
                 self.wrong.append(f"CPU {cpu}: its threads ran {ran[cpu]} ns of {time} ns")
 
     def part(self, part):
-        text = subprocess.run([self.trapline, "report", self.path, "--host-cpu", "--format", "json",
-                               "--from", seconds(part.begin), "--to", seconds(part.end)], check=True, capture_output=True).stdout
-        vms = json.loads(text)["tables"]["host_cpu"]["rows"]
+        vms = host_cpu_oracle.reported(self.trapline, self.path, "--from", seconds(part.begin), "--to", seconds(part.end))
         print(f"== {part.name}: {(part.end - part.begin) / 1e9:.2f} s, {len(vms)} VMs")
         if len(vms) != (2 if part.name == "two" else 1):
             self.wrong.append(f"{part.name}: {len(vms)} VMs")

@@ -12,13 +12,13 @@ import collections
 import json
 import re
 import struct
-import subprocess
 import sys
 from pathlib import Path
 
 import fault_oracle
 import host_cpu_oracle
 import recording
+import tables
 
 FIRST, PAGE, LARGE, PAGES, FOUND = 0x1000000, 4096, 2 << 20, 300, 0.95
 LEAST_BALLOONED = 1000
@@ -178,7 +178,7 @@ def reclaimed(path, rows):
 
 def without_swaps(trapline, path, rows):
     """Where the recording does not know the swap areas, the page is one of a disk."""
-    disk = pages_of(fault_oracle.rows_of(trapline, path / "trace.dat"), "disk")
+    disk = pages_of(tables.rows(trapline, path / "trace.dat", "faults"), "disk")
     if disk != pages_of(rows, "swap"):
         yield f"{path.name}: without session.json {len(disk)} pages come from a disk"
 
@@ -189,7 +189,7 @@ MORE = {"pages-answered": answered, "pages-touched": edges, "pages-swapped-in": 
 def check(trapline, folder, name):
     path = Path(folder) / name
     path = path if (path / "session.json").exists() else path / "trace.dat"
-    rows = fault_oracle.rows_of(trapline, path)
+    rows = tables.rows(trapline, path, "faults")
     if name.startswith("pages-quiet"):
         yield from quiet(name, path, rows)
         return
@@ -203,13 +203,12 @@ def check(trapline, folder, name):
         right_time, wrong_time = right_time + fits * row["total_ns"], wrong_time + errs * row["total_ns"]
     if name not in ("pages-ballooned", "pages-collapsed", "pages-khugepaged"):
         size, pages = size_of(name)
-        whole = [row for row in fault_oracle.rows_of(trapline, path, "working-set") if row["address"] == first(name)]
+        whole = [row for row in tables.rows(trapline, path, "working-set") if row["address"] == first(name)]
         if [(row["length"], row["faults"]) for row in whole] != [(pages * size, pages)]:
             yield f"{name}: the guest's pages are no single range of the working set: {whole}"
     if name in SLOTS:
-        text = subprocess.run([trapline, "report", path, "--faults", "--top", "1000", "--format", "json"], check=True,
-                              capture_output=True).stdout
-        regions = [row for row in json.loads(text)["tables"]["fault_regions"]["rows"] if row["address"] == FIRST]
+        report = tables.of(trapline, "report", path, "--faults", "--top", "1000")
+        regions = [row for row in report["fault_regions"]["rows"] if row["address"] == FIRST]
         edges = json.loads((Path(path) / "session.json").read_text())["edges"]
         # A slow QEMU may not answer before it ends.
         slot = SLOTS[name] if all(edge.get("slots") for edge in edges) else None

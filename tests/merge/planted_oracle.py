@@ -9,14 +9,9 @@ import bisect
 import collections
 import json
 import re
-import subprocess
 
 import oracle
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
+import tables
 
 STAT = re.compile(r"^schedstat (\d+) (\d+) (\d+) \d+$")
 CHARGED, WRONG, TOLERANCE, SHARE = 0.95, 0.01, 0.01, 0.05
@@ -114,9 +109,7 @@ class Check:
         self.wrong = []
 
     def report(self, *options):
-        run = subprocess.run([self.trapline, "report", self.path, "--format", "json", *options],
-                             stdout=subprocess.PIPE, check=True)
-        return version_2.loads(run.stdout)
+        return tables.of(self.trapline, "report", self.path, *options)
 
     def close(self, what, got, want, tolerance=TOLERANCE):
         print(f"{what}: trapline {got}, planted {want} ({(got - want) / want:+.3%})")
@@ -150,8 +143,8 @@ def check_culprit(check, recording, vcpu, culprit):
     first, last = window(recording, [vcpu, culprit])[vcpu]
     begin, end = (came_to_run(recording, vcpu, stat.at) for stat in (first, last))
     steal = next(row for row in check.report("--steal", f"--from={begin // 10**9}.{begin % 10**9:09}",
-                                             f"--to={end // 10**9}.{end % 10**9:09}")["steal"]
-                 if row["tid"] == vcpu)
+                                             f"--to={end // 10**9}.{end % 10**9:09}")["steal"]["rows"]
+                 if row["tid"] == vcpu)["by"]
     check.close(f"vCPU {vcpu} ready and not running, by its schedstat", steal["total_ns"],
                 last.delay - first.delay)
     one, two = window(recording, [vcpu, culprit])[culprit]
@@ -184,14 +177,15 @@ def check_halt(check, recording):
     emulated machine stood still."""
     report = check.report("--waits", "--by", "reason")
     halts = next(row for row in report["groups"]["rows"] if row["key"] == "hlt")
-    if not LEAST_HALTS <= halts["count"] == len(recording.halts):
-        check.wrong.append(f"{halts['count']} halts of {len(recording.halts)}")
-    rows = {row["culprit"]: row["ns"] for row in report["waits"]["halted"]["rows"]}
+    count = tables.ended(halts)
+    if not LEAST_HALTS <= count == len(recording.halts):
+        check.wrong.append(f"{count} halts of {len(recording.halts)}")
+    rows = {row["culprit"]: row["ns"] for row in report["halted"]["rows"]}
     timer, planted = rows.pop("timer", 0), sum(
         overlap(recording.asleep[recording.vcpus[0]], begin, end) for begin, end in recording.halts)
-    if timer < CHARGED * HALT_NS * halts["count"]:
-        check.wrong.append(f"{timer} ns until a timer in {halts['count']} halts of {HALT_NS} ns")
-    check.charged(f"{halts['count']} halts until a timer", timer, planted,
+    if timer < CHARGED * HALT_NS * count:
+        check.wrong.append(f"{timer} ns until a timer in {count} halts of {HALT_NS} ns")
+    check.charged(f"{count} halts until a timer", timer, planted,
                   [(ns, 0) for ns in rows.values()])
 
 
@@ -206,7 +200,7 @@ def check_lock(check, recording):
     asleep = cut(recording.asleep[vcpu], recording.exits[vcpu])
     planted = sum(overlap(asleep, begin, end) for begin, end in holds)
     print(f"the vCPU slept for {planted / sum(end - begin for begin, end in holds):.1%} of the holds")
-    rows = check.report("--waits")["waits"]["blocked"]["rows"]
+    rows = check.report("--waits")["blocked"]["rows"]
     mine = [row for row in rows if row["tid"] == holder]
     others = sum(row["ns"] for row in rows if row["tid"] != holder)
     check.charged("until the lock was let go", sum(row["ns"] for row in mine), planted,
@@ -220,8 +214,7 @@ def check_lock(check, recording):
 
 def check_disk(check, recording):
     """The guest's memory lies on a disk that answers after 20 ms."""
-    report = check.report("--waits")
-    rows = {row["culprit"]: row for row in report["waits"]["blocked"]["rows"]}
+    rows = {row["culprit"]: row for row in check.report("--waits")["blocked"]["rows"]}
     disk = rows.pop("disk")
     vcpu = recording.vcpus[0]
     asleep = cut(recording.asleep[vcpu], recording.exits[vcpu])
@@ -238,7 +231,7 @@ def check_storm(check, recording):
     vcpu = recording.vcpus[0]
     line, storm = max(recording.irqs.items(), key=lambda item: len(item[1]))
     planted = sum(overlap(storm, begin, end) for begin, end in recording.ready[vcpu])
-    rows = {row["culprit"]: row["ns"] for row in check.report("--steal")["steal"][0]["rows"]}
+    rows = {row["culprit"]: row["ns"] for row in check.report("--steal")["steal"]["rows"][0]["by"]["rows"]}
     print(f"interrupt {line}: {len(storm)} times")
     check.charged(f"vCPU {vcpu} waits for interrupt {line}", rows.get(f"interrupt {line}", 0), planted,
                   [(ns, sum(overlap(recording.irqs[int(name.split()[1])], begin, end)
@@ -257,7 +250,7 @@ def check_convoy(check, recording):
     vcpu = recording.vcpus[0]
     asleep = recording.asleep[vcpu]
     holders = {name: recording.planted(name) for name in ("holderA", "secondB", "notifier")}
-    waits = check.report("--waits")["waits"]["blocked"]["rows"]
+    waits = check.report("--waits")["blocked"]["rows"]
     charged, held = collections.Counter(), collections.Counter()
     for row in waits:
         charged[row["tid"]] += row["ns"]
@@ -286,7 +279,7 @@ def check_futexes(check, recording):
     asleep = recording.asleep[recording.vcpus[0]]
     planted = {what: sum(overlap(asleep, begin, end) for begin, end in all_of) for what, all_of in spans.items()}
     charged, told = collections.Counter(), collections.defaultdict(set)
-    for row in check.report("--waits")["waits"]["blocked"]["rows"]:
+    for row in check.report("--waits")["blocked"]["rows"]:
         kind = next((kind for kind in ("lock", "futex") if row["culprit"].startswith(f"{kind}{KIND[kind]} ")), "")
         comm = recording.comm.get(row["tid"], "")
         charged[comm, kind] += row["ns"]
@@ -310,10 +303,7 @@ def check_futexes(check, recording):
 def check_quota(check, recording):
     """A guest whose cgroup may use 20 ms of 100: nothing else to run, and the vCPU ready."""
     vcpu = recording.vcpus[0]
-    report = subprocess.run([check.trapline, "report", check.path.replace("/trace.dat", ""), "--steal", "--format",
-                             "json"], stdout=subprocess.PIPE, check=True)
-    steal = next(row for row in version_2.loads(report.stdout)["steal"] if row["tid"] == vcpu)
-    rows = {row["culprit"]: row["ns"] for row in steal["rows"]}
+    rows = {row["culprit"]: row["ns"] for row in steal_rows(check, check.path.replace("/trace.dat", ""), vcpu)}
     first = recording.exits[vcpu][0][0]
     waits = [(begin, end) for begin, end in recording.ready[vcpu] if begin >= first and
              any(begin <= at < end for at, _ in recording.runs[0])]
@@ -330,14 +320,13 @@ def check_quota(check, recording):
 
 
 def steal_rows(check, path, vcpu):
-    report = subprocess.run([check.trapline, "report", path, "--steal", "--format", "json"], stdout=subprocess.PIPE,
-                            check=True)
-    return next(row for row in version_2.loads(report.stdout)["steal"] if row["tid"] == vcpu)["rows"]
+    steal = tables.of(check.trapline, "report", path, "--steal")["steal"]["rows"]
+    return next(row for row in steal if row["tid"] == vcpu)["by"]["rows"]
 
 
 def check_relay(check, recording):
     """A state is passed on from thread to thread; no program of the recording has a lock."""
-    rows = check.report("--waits")["waits"]["blocked"]["rows"]
+    rows = check.report("--waits")["blocked"]["rows"]
     relay = recording.planted("relay")
     if not sum(row["ns"] for row in rows if row["tid"] == relay and row["culprit"].startswith("futex of")):
         check.wrong.append("no wait for the relay's futex")

@@ -13,11 +13,8 @@ import subprocess
 import memory_oracle
 import oracle
 import planted_oracle
+import tables
 from planted_oracle import cut, overlap
-import sys
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
 
 FOUND, MOST, QUIET = 0.95, 1.01, "50ms"
 SIGSTOP, SIGCONT = 19, 18
@@ -27,15 +24,13 @@ DOWNTIME_OFF_NS = 3_000_000  # QEMU counts it in milliseconds, from before its v
 
 def stalls(trapline, path, least="1ms", begin=None, end=None):
     window = [f"--{name}={at // 10**9}.{at % 10**9:09}" for name, at in (("from", begin), ("to", end)) if at is not None]
-    run = subprocess.run([trapline, "stalls", path, "--min", least, "--top", "0", "--format", "json", *window],
-                         stdout=subprocess.PIPE, check=True)
-    return version_2.loads(run.stdout)["stalls"]
+    return tables.of(trapline, "stalls", path, "--min", least, "--top", "0", *window)["stalls"]["rows"]
 
 
 def told(rows, cause, culprit=""):
     """Nanoseconds of that cause in the vCPUs' stalls."""
     of = [row for row in rows if row["vcpus"] is None]
-    return sum(one["ns"] for row in of for one in row["causes"]
+    return sum(one["ns"] for row in of for one in row["causes"]["rows"]
                if one["cause"] == cause and culprit in (one["culprit"] or ""))
 
 
@@ -93,7 +88,7 @@ def check_stop_vm(trapline, folder, wrong):
     """Both vCPUs of a VM: each stopped, and both at once."""
     spans = by_signals(oracle.read(str(folder / "stop-vm.dat"))[0])
     rows = [row for row in stalls(trapline, folder / "stop-vm.dat") if row["vcpus"] == row["vcpus_stopped"] == 2]
-    share(f"{len(spans)} SIGSTOPs of a VM with 2 vCPUs", sum(one["ns"] for row in rows for one in row["causes"]
+    share(f"{len(spans)} SIGSTOPs of a VM with 2 vCPUs", sum(one["ns"] for row in rows for one in row["causes"]["rows"]
                                                            if one["cause"] == "signal"),
           sum(end - begin for begin, end in spans), wrong)
 
@@ -221,13 +216,13 @@ def check_reclaim(trapline, folder, wrong):
     planted = sum(end - begin for begin, end, _ in works)
     if len(works) < 4:
         wrong.append(f"memory was reclaimed {len(works)} times")
-    found = sum(cause["ns"] for row in stalls(trapline, path) for cause in row["causes"] if cause["phase"] == "reclaim")
+    found = sum(cause["ns"] for row in stalls(trapline, path) for cause in row["causes"]["rows"] if cause["phase"] == "reclaim")
     share(f"{len(works)} times memory was reclaimed", found, planted, wrong)
 
 
 def in_phase(trapline, path, phase, spans=None, least="100us"):
     """Nanoseconds of that phase in stalls; of those that the spans lie in."""
-    return sum(cause["ns"] for row in stalls(trapline, path, least) for cause in row["causes"]
+    return sum(cause["ns"] for row in stalls(trapline, path, least) for cause in row["causes"]["rows"]
                if cause["phase"] == phase and (spans is None or any(
                    row["begin_ns"] <= begin and end <= row["begin_ns"] + row["ns"] for begin, end in spans)))
 
@@ -286,7 +281,7 @@ def check_copied(trapline, folder, wrong):
     if writes < 3000 or unmaps < 3000:
         wrong.append(f"{writes} write faults, {unmaps} times memory was unmapped")
     rows = stalls(trapline, path, "20us")
-    wrong += [f"{row['begin_ns']}: {cause['text']}" for row in rows for cause in row["causes"] if cause["phase"]]
+    wrong += [f"{row['begin_ns']}: {cause['text']}" for row in rows for cause in row["causes"]["rows"] if cause["phase"]]
     print(f"{writes} write faults, {unmaps} copies, {len(rows)} stalls of 20us")
 
 

@@ -6,14 +6,9 @@ so the address tells the queue's number. (One device with queues, as in all reco
 """
 import bisect
 import re
-import subprocess
 
 import recording
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
+import tables
 
 SHAPES = ("virtio_blk_handle_read", "virtio_blk_handle_write", "virtio_queue_notify")
 
@@ -102,15 +97,14 @@ def check(trapline, path):
         else:
             oracle.kernel(event.tid, event.at, event.name, event.text)
     figures = oracle.figures()
-    report = version_2.loads(subprocess.run([trapline, "report", path, "--by", "span", "--format",
-                                        "json"], check=True, capture_output=True, text=True).stdout)
+    report = tables.of(trapline, "report", path, "--by", "span")
     wrong = []
 
     def expect(what, is_so, printed, computed):
         if not is_so:
             wrong.append(f"{what}: printed {printed}, computed {computed}")
 
-    rows = {row["key"].split("..")[0]: row for row in report["request_paths"]}
+    rows = {row["key"].split("..")[0]: row for row in report["request_paths"]["rows"]}
     expect("rows", set(rows) == set(figures) == set(SHAPES), sorted(rows), sorted(figures))
     for shape, row in rows.items():
         own = figures[shape]

@@ -5,15 +5,11 @@ vCPUs was in the guest, that two or more were stopped, and that what it stands f
 """
 import bisect
 import collections
+import json
 import subprocess
 
 import memory_oracle
 import oracle
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
 
 LEAST, BETWEEN, SHARE = 1_000_000, 100_000, 100
 STOPPED = ("kernel", "user", "preempted", "blocked", "paused")
@@ -211,7 +207,7 @@ def overlap(a, b, begin, end):
 
 def check_phases(row, phases, vain):
     told = collections.Counter()
-    for cause in row["causes"]:
+    for cause in row["causes"]["rows"]:
         told[cause["phase"]] += cause["ns"]
     known = phases.of(row["tid"], row["begin_ns"], row["begin_ns"] + row["ns"], vain)
     del told[None]
@@ -221,7 +217,7 @@ def check_phases(row, phases, vain):
 
 def sums_of(row):
     sums = collections.Counter()
-    for cause in row["causes"]:
+    for cause in row["causes"]["rows"]:
         sums[CAUSES.get(cause["cause"], cause["cause"])] += cause["ns"]
     return sums
 
@@ -254,16 +250,16 @@ def check(trapline, path):
         return []
     if run.returncode != 0:
         return [f"exit status {run.returncode}: {run.stderr}"]
-    got = version_2.loads(run.stdout)
+    got = json.loads(run.stdout)["tables"]["stalls"]["rows"]
     wrong = []
-    theirs = {(row["begin_ns"], row["tid"]): row for row in got["stalls"] if row["vcpus"] is None}
+    theirs = {(row["begin_ns"], row["tid"]): row for row in got if row["vcpus"] is None}
     phases, unmaps = Phases(model.events, pieces), memory_oracle.Unmaps(model.events)
     vain = {(begin, tid): [span for span in chain.vain if unmaps.any(*span)] for begin, tid, chain in ours}
     for key, row in theirs.items():
         wrong += check_phases(row, phases, vain.get(key, ()))
-    whole = [row for row in got["stalls"] if row["vcpus"] is not None]
-    for row in got["stalls"]:
-        if sum(cause["ns"] for cause in row["causes"]) != row["ns"]:
+    whole = [row for row in got if row["vcpus"] is not None]
+    for row in got:
+        if sum(cause["ns"] for cause in row["causes"]["rows"]) != row["ns"]:
             wrong.append(f"{row['begin_ns']}: the causes do not add up")
     for row in whole:
         wrong += check_whole(row, pieces, model)

@@ -4,14 +4,9 @@ All wake-ups of the recording's one worker come from its one vCPU: a turn begins
 after a sleep and ends with the next one, which the switch's state tells.
 """
 import re
-import subprocess
 
 import recording
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
+import tables
 
 
 def find(path):
@@ -57,9 +52,7 @@ def find(path):
 def check(trapline, path):
     """Differences as sentences."""
     worker, turns, interrupts = find(path)
-    report = version_2.loads(subprocess.run([trapline, "report", path, "--by", "span", "--format", "json"],
-                                       check=True, text=True, capture_output=True).stdout)
-    row = report["vhost"][0]
+    row = tables.of(trapline, "report", path, "--by", "span")["vhost"]["rows"][0]
     after = [raised - notify for _, _, notify, raised in turns if notify and raised]
     want = {"tid": worker, "turns": len(turns), "notified": sum(1 for turn in turns if turn[2]),
             "interrupts": interrupts, "woken_to_run": sum(turn[0] for turn in turns),

@@ -6,14 +6,11 @@ everything was read; docs/formats/report.md ("Waits") is what both follow. It ch
 """
 import bisect
 import collections
+import json
 import subprocess
 
 import oracle
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
+import tables
 
 HARD, SOFT = 0x8, 0x10  # TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ
 IRQ = HARD | SOFT
@@ -398,30 +395,24 @@ def differences(what, theirs, ours):
             for key in sorted({*theirs, *ours}, key=str) if theirs.get(key, 0) != ours.get(key, 0)]
 
 
-def report(trapline, path, *options):
-    run = subprocess.run([trapline, "report", path, "--format", "json", *options],
-                         stdout=subprocess.PIPE, check=True)
-    return version_2.loads(run.stdout)
-
-
-def check_explained(trapline, path, got):
+def check_explained(trapline, path, user_end, longest):
     """The tree of the longest exit adds up, and is that exit."""
     run = subprocess.run([trapline, "explain", path, "--format", "json"], capture_output=True,
                          check=False)
-    if got["user_end"] == "none":
+    if user_end == "none":
         return [] if run.returncode == 2 else [f"explain: exit status {run.returncode}"]
-    explained = version_2.loads(run.stdout)
-    span, culprits = explained["exit"], explained["culprits"]
+    explained = json.loads(run.stdout)["tables"]
+    (span,), culprits = explained["exit"]["rows"], explained["culprits"]["rows"]
     parts = {part: span[f"{part}_ns"] or 0 for part in ("kernel", "user", "preempted", "blocked", "halted")}
     wrong = [] if sum(parts.values()) == span["total_ns"] else ["explain: the parts do not add up"]
     for part in sorted({culprit["part"] for culprit in culprits}):
         if sum(culprit["ns"] for culprit in culprits if culprit["part"] == part) != parts[part]:
             wrong.append(f"explain: the culprits of {part} do not add up")
-    if span["total_ns"] not in [row["max_ns"] for row in got["groups"]["rows"]]:
+    if span["total_ns"] not in longest:
         wrong.append(f"explain: {span['total_ns']} ns is no reason's longest exit")
-    if explained["waker"]:
+    for waker in explained["waker"]["rows"]:
         blocked = [culprit["ns"] for culprit in culprits if culprit["part"] == "blocked"][0]
-        did = sum(value for key, value in explained["waker"].items() if key.endswith("_ns"))
+        did = sum(value for key, value in waker.items() if key.endswith("_ns"))
         if did != blocked:
             wrong.append(f"explain: the waker's times sum to {did}, the vCPU slept {blocked}")
     return wrong
@@ -432,27 +423,28 @@ def check(trapline, path):
     model = oracle.model_of(path)
     waits = Waits(model)
     wanted = charge(model.spans, waits)
-    got = report(trapline, path, "--waits", "--steal")
+    document = tables.document(trapline, "report", path, "--waits", "--steal")
+    got = document["tables"]
     wrong = []
     for part in ("preempted", "blocked"):
-        table = got["waits"][part]
+        table = got[part]
         in_exits = sum(row[f"{part}_ns"] or 0 for row in got["groups"]["rows"])
         if not sum(row["ns"] for row in table["rows"]) == (table["total_ns"] or 0) == in_exits:
             wrong.append(f"{part}: rows do not sum to {in_exits}: {table['total_ns']}")
         wrong += differences(part, rows_of(table), wanted[part])
-    for vcpu in got["steal"]:
+    for vcpu in got["steal"]["rows"]:
         mine = {who: ns for (tid, who), ns in waits.steal.items() if tid == vcpu["tid"]}
-        wrong += differences(f"steal of {vcpu['tid']}", rows_of(vcpu), mine)
+        wrong += differences(f"steal of {vcpu['tid']}", rows_of(vcpu["by"]), mine)
     for by, part in (("preempted-by", "preempted"), ("blocked-on", "blocked")):
-        rows = report(trapline, path, "--by", by)["groups"]["rows"]
+        rows = tables.of(trapline, "report", path, "--by", by)["groups"]["rows"]
         halts = sum(row[f"{part}_ns"] or 0 for row in rows if row["key"] == "[halted]")
         nobody = sum(row[f"{part}_ns"] or 0 for row in rows if row["key"] == "-")
         in_halts = sum(span.parts[part] for span in model.spans if span.is_halt)
-        if nobody or halts != in_halts or sum(row[f"{part}_ns"] or 0 for row in rows) != (got["waits"][part]["total_ns"] or 0):
+        if nobody or halts != in_halts or sum(row[f"{part}_ns"] or 0 for row in rows) != (got[part]["total_ns"] or 0):
             wrong.append(f"--by {by}: the groups do not hold the {part} time")
-    wrong += check_explained(trapline, path, got)
+    wrong += check_explained(trapline, path, document["head"]["user_end"], [row["max_ns"] for row in got["groups"]["rows"]])
     asleep = charge(model.spans, waits, "halted")
-    wrong += differences("halted", rows_of(got["waits"]["halted"]), asleep)
+    wrong += differences("halted", rows_of(got["halted"]), asleep)
     if not wrong:
         shown = {part: dict(sums.most_common(4)) for part, sums in wanted.items()}
         print(f"{path}: agree: {shown}")

@@ -1,0 +1,27 @@
+"""What trapline writes as JSON and as rows (docs/formats/report.md), for tests that compare it with something else."""
+import json
+import subprocess
+
+
+def output(trapline, *words):
+    return subprocess.run([trapline, *map(str, words)], stdout=subprocess.PIPE, check=True).stdout
+
+
+def document(trapline, *words):
+    """Returns what a command, `words`, writes with --format json."""
+    return json.loads(output(trapline, *words, "--format", "json"))
+
+
+def of(trapline, *words):
+    return document(trapline, *words)["tables"]
+
+
+def rows(trapline, path, kind="exits", *words):
+    """Returns the rows of this kind, as `trapline export` writes them."""
+    written = output(trapline, "export", path, "--format", "jsonl", "--rows", kind, "--allow-empty", "-o", "-", *words)
+    return [json.loads(line) for line in written.splitlines()]
+
+
+def ended(row):
+    """Returns how many of a row's exits have an end: its times, and exported rows, are theirs alone."""
+    return row["count"] - row["cut"] - row["open"]

@@ -6,16 +6,14 @@
 Twelve recordings have a planted cause, three cannot say what is asked. Each answer comes from at most three calls
 within 16 kB each; every command of `next` works; what cannot be read is an error in JSON.
 """
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
 
 BUDGET = 16
 PLANTED = {
@@ -56,28 +54,28 @@ class Asker:
             raise SystemExit(f"{words}: status {done.returncode}: {done.stderr}")
         if words[0] == "report" and len(done.stdout.encode()) > BUDGET * 1024:
             raise SystemExit(f"{words}: {len(done.stdout)} bytes")
-        return version_2.loads(done.stdout)
+        return json.loads(done.stdout)
 
 
 def answer(asker, recording):
     """(part, who) as the topic says to find them; None: the recording cannot say."""
     report = asker.ask("report", recording)
-    total = report["groups"]["total"]
+    total, overhead = report["tables"]["groups"]["total"], report["head"]["overhead"]
     parts = {part: total[f"{part}_ns"] for part in ("kernel", "user", "preempted", "blocked")}
     unknown = {part for part, ns in parts.items() if ns is None}
     if len(unknown) == len(parts):
         return None, "durations", report
-    if report["overhead"] is None:
+    if overhead is None:
         return None, "overhead", report
     if unknown:
         return None, sorted(unknown)[0], report
-    halted = sum(vcpu["halted_ns"] or 0 for vcpu in report["vcpus"])
-    busy = sum(report["overhead"][key] for key in ("guest_ns", "exit_ns", "not_run_ns"))
+    halted = sum(vcpu["halted_ns"] or 0 for vcpu in report["tables"]["vcpus"]["rows"])
+    busy = sum(overhead[key] for key in ("guest_ns", "exit_ns", "not_run_ns"))
     part = "halted" if halted > busy else max(parts, key=parts.get)
     if part in ("preempted", "blocked", "halted"):
-        return part, asker.ask("report", recording, "--waits")["waits"][part]["rows"][0]["culprit"], report
+        return part, asker.ask("report", recording, "--waits")["tables"][part]["rows"][0]["culprit"], report
     by = "device" if part == "user" else "detail"
-    return part, asker.ask("report", recording, "--by", by)["groups"]["rows"][0]["key"], report
+    return part, asker.ask("report", recording, "--by", by)["tables"]["groups"]["rows"][0]["key"], report
 
 
 def main():
@@ -86,12 +84,12 @@ def main():
     for name, (part, who) in PLANTED.items():
         asker, path = Asker(trapline), f"{tests}/{name}"
         got, culprit, report = answer(asker, path)
-        explained = asker.ask("explain", path)
+        finding = asker.ask("explain", path)["head"]["finding"]
         if got != part or not re.match(who, culprit or ""):
             wrong.append(f"{name}: {got} {culprit}, planted {part} {who}")
-        if asker.calls > 3 or not explained["finding"]:
-            wrong.append(f"{name}: {asker.calls} calls, finding {explained['finding']}")
-        for step in report["next"]:
+        if asker.calls > 3 or not finding:
+            wrong.append(f"{name}: {asker.calls} calls, finding {finding}")
+        for step in report["head"]["next"]:
             words = shlex.split(step["command"])[1:]
             with tempfile.TemporaryDirectory() as folder:
                 # A recording of the host would not end by itself.
@@ -106,7 +104,7 @@ def main():
     for words, kind, status in ((["report", f"{tests}/data/box/no-kvm.dat"], "runtime", 1),
                                 (["report", "--no-such-option"], "usage", 2)):
         done = Asker(trapline).run(*words)
-        error = version_2.loads(done.stderr)["error"]
+        error = json.loads(done.stderr)["error"]
         if (error["kind"], error["status"], done.returncode) != (kind, status, status) or not error["message"]:
             wrong.append(f"{words}: {done.returncode} {done.stderr}")
     for line in wrong:

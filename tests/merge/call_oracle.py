@@ -9,10 +9,8 @@ import collections
 import re
 import subprocess
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
+import tables
 
 LINE = re.compile(r"^.*-(\d+)\s+\[\d+\]\s+(?:\S+\s+)?(\d+)\.(\d{9}):\s+(\w+):\s+(.*)$")
 CALL = re.compile(r"^(?:\S+: )?trapline: ([EX]) cpu\d+ d=(\d+) 0x[0-9a-f]+ (.*)$")
@@ -111,11 +109,9 @@ def truth(path):
 
 def main():
     trapline, session = sys.argv[1:]
-    run = subprocess.run([trapline, "report", session, "--format", "json"], check=True,
-                         capture_output=True, text=True)
-    report = version_2.loads(run.stdout)
+    report = tables.of(trapline, "report", session)
     functions = truth(session + "/trace.dat")
-    told = {row["name"]: row for row in report["guest_functions"]}
+    told = {row["name"]: row for row in report["guest_functions"]["rows"]}
     wrong = [name for name in functions.keys() ^ told.keys()]
     for name in functions.keys() & told.keys():
         true, row = functions[name], told[name]

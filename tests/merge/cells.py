@@ -13,10 +13,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
 
 UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "cyc": 1, "kcyc": 1e3, "Mcyc": 1e6, "Gcyc": 1e9}
 DURATIONS = {"total": "total_ns", "mean": "mean_ns", "p50": "p50_ns", "p99": "p99_ns", "max": "max_ns"}
@@ -163,32 +159,33 @@ def check(trapline, recording):
         if not text:
             return 0
         now = report(trapline, [*words, "--format", "json"])
-        data = version_2.loads(now) | {"groups": json.loads(now)["tables"]["groups"]}
-        if data["groups"]["of"] != "exits" or data["user_end"] == "none":
+        head, tables = (json.loads(now)[key] for key in ("head", "tables"))
+        groups = tables["groups"]["rows"]
+        if tables["groups"]["of"] != "exits" or head["user_end"] == "none":
             return 0
         titles, rows = table_of(text, by)
-        whole = sum(vcpu["time_ns"] for vcpu in data["vcpus"] if vcpu["time_ns"])
-        overhead = data["overhead"]
+        whole = sum(vcpu["time_ns"] for vcpu in tables["vcpus"]["rows"] if vcpu["time_ns"])
+        overhead = head["overhead"]
         if overhead:
             whole = overhead["guest_ns"] + overhead["exit_ns"] + (overhead["not_run_ns"] or 0)
-        for row in data["groups"]["rows"]:
+        for row in groups:
             row["key"] = {"device": "no device"}.get(by, "not known") if row["key"] == "-" else row["key"]
         said = re.search(r"(?:exits cost|took) (?:at (?:least|most) )?<?[0-9.]+% \((.*?) alone: (?:at least )?<?([0-9.]+)%\);", text.replace("\n", " "))
         if overhead and said:
-            most = max(data["groups"]["rows"], key=cost)
+            most = max(groups, key=cost)
             expect(said[1] == most["key"] and abs(float(said[2]) - 100 * cost(most) / max(1, whole)) <= 0.0501,
                    recording, by, "sentence", said.groups(), most["key"])
             expect(rows.get(said[1], {}).get("share") == said[2] + "%", recording, by, "sentence and table", said.groups())
-        costs = [cost(row) for key in rows for row in data["groups"]["rows"] if row["key"] == key and not row["halts"]]
+        costs = [cost(row) for key in rows for row in groups if row["key"] == key and not row["halts"]]
         expect(costs == sorted(costs, reverse=True), recording, by, "order", costs)
-        for row in data["groups"]["rows"]:
+        for row in groups:
             expect(row["key"] in rows, recording, by, row["key"], "is not in the text")
             if row["key"] in rows:
                 check_row(f"{recording} {by} {row['key']}:", titles, rows[row["key"]], row, whole)
         for columns in (120, 100, 80, 60):
             narrow = report(trapline, words, columns).split("\nnext: ")[0].split("\n")
             check_columns(f"{recording} {by}", columns, text.split("\n"), narrow, by)
-            check_sums(f"{recording} {by} {columns} columns", *table_of("\n".join(narrow), by), data["groups"]["rows"])
+            check_sums(f"{recording} {by} {columns} columns", *table_of("\n".join(narrow), by), groups)
             for line in narrow:
                 expect(len(line) <= columns, recording, by, columns, "columns:", line)
     return 1

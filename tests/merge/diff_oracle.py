@@ -9,15 +9,10 @@ within 1e-6.
 """
 import itertools
 import math
-import os
 import statistics
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
+import tables
 
 PARTS = ("kernel", "user", "preempted", "blocked", "halted")
 EXTENSIVE = ("rate", "share", "cost")
@@ -57,14 +52,8 @@ class Run:
 
     def __init__(self, trapline, described):
         self.seconds, self.guest, self.vcpus = described["wall_ns"] / 1e9, described["guest_ns"], described["vcpus"]
-        with tempfile.TemporaryDirectory() as folder:
-            out = os.path.join(folder, "rows.jsonl")
-            subprocess.run([trapline, "export", described["path"], "--format", "jsonl", "-o", out], check=True,
-                           stderr=subprocess.DEVNULL)
-            with open(out, encoding="utf-8") as lines:
-                rows = [version_2.loads(line) for line in lines]
         self.rows = {}
-        for row in rows:
+        for row in tables.rows(trapline, described["path"]):
             self.rows.setdefault(row["reason"], []).append((row["total_ns"], *(row[f"{part}_ns"] or 0 for part in PARTS)))
 
     def figure(self, key, metric):
@@ -138,7 +127,7 @@ class Figure:
         return max(0, abs(found[0]) - self.exact) / found[1] if found else 0
 
 
-def expected(diff, rows, before, after):
+def expected(head, rows, before, after):
     """By (key, metric): what diff has to print."""
     result, tests = {}, {}
     for row in rows:
@@ -155,15 +144,15 @@ def expected(diff, rows, before, after):
                 got["change"] = figure.after / figure.before - 1
             if row["before_count"] + row["after_count"] >= 50 and figure.is_tested:
                 tests[key, metric] = figure
-    allowed, fewer = 1 - diff["confidence"], min(len(before), len(after))
-    assert diff["tests"] == (len(tests) if fewer >= 3 else 0), (diff["tests"], len(tests))
+    allowed, fewer = 1 - head["confidence"], min(len(before), len(after))
+    assert head["tests"] == (len(tests) if fewer >= 3 else 0), (head["tests"], len(tests))
     if fewer < 3:
         return result
     as_recorded, largest = set(range(len(before))), []
     if fewer >= 5:
         splits = list(map(set, itertools.combinations(range(len(before) + len(after)), len(before))))
         largest = sorted((max(figure.t(split) for figure in tests.values()) for split in splits), reverse=True)
-        assert diff["splits"] == len(splits)
+        assert head["splits"] == len(splits)
     for name, figure in tests.items():
         effect, error, degrees = figure.welch(as_recorded)
         t = figure.t(as_recorded)
@@ -195,21 +184,20 @@ def agree(a, b):
 def main():
     trapline, *words = sys.argv[1:]
     cut = words.index("--")
-    diff = version_2.loads(subprocess.run(
-        [trapline, "diff", "--before", *words[:cut], "--after", *words[cut + 1:], "--format", "json"],
-        capture_output=True, text=True, check=True).stdout)
-    before, after = ([Run(trapline, one) for one in diff[side]] for side in ("before", "after"))
-    rows = {row["key"]: row for row in diff["rows"]}
+    diff = tables.document(trapline, "diff", "--before", *words[:cut], "--after", *words[cut + 1:])
+    head, changes = diff["head"], diff["tables"]["changes"]["rows"]
+    before, after = ([Run(trapline, one) for one in diff["tables"][side]["rows"]] for side in ("before", "after"))
+    rows = {row["key"]: row for row in changes}
     compared = failed = proven = 0
-    for (key, metric), values in expected(diff, diff["rows"], before, after).items():
+    for (key, metric), values in expected(head, changes, before, after).items():
         for name, value in values.items():
             compared += 1
             if not agree(value, rows[key][metric].get(name)):
                 failed += 1
                 print(f"{metric} of {key}: {name} is {rows[key][metric].get(name)}, by the oracle {value}")
         proven += values["proven"]
-    print(f"{diff['method']}: {compared} figures compared, {failed} differ; {proven} changes are proven")
-    sys.exit(failed != 0 or compared == 0 or diff["proven_changes"] != proven)
+    print(f"{head['method']}: {compared} figures compared, {failed} differ; {proven} changes are proven")
+    sys.exit(failed != 0 or compared == 0 or head["proven_changes"] != proven)
 
 
 main()

@@ -9,22 +9,14 @@ another order, OTHERS of other pages. Numbers and total times of each row
 are compared, and the folded stacks with the functions' own times.
 """
 import collections
-import json
-import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
-
-
-def run(*words: str):
-    return version_2.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout)
+import tables
 
 
 def diff(trapline: str, before: str, after: str, *options: str) -> dict:
-    return run(trapline, "diff", before, after, "--top", "0", "--format", "json", *options)
+    return tables.document(trapline, "diff", before, after, "--top", "0", *options)
 
 
 def expect(what: str, expected: dict, got: dict) -> None:
@@ -34,10 +26,10 @@ def expect(what: str, expected: dict, got: dict) -> None:
     print(f"{what}: {len(expected)} rows are the same")
 
 
-def rows(comparison: dict) -> dict:
+def rows(changes: dict) -> dict:
     """(number, total ns) by row of the first side."""
     return {row["key"]: (row["before_count"], round(row["mean"]["before"] * row["before_count"]))
-            for row in comparison["rows"] if row["before_count"]}
+            for row in changes["rows"] if row["before_count"]}
 
 
 def irqs(report: dict) -> dict:
@@ -49,7 +41,7 @@ def irqs(report: dict) -> dict:
 def waits(report: dict) -> dict:
     sums = collections.Counter(), collections.Counter()
     for part, text in (("preempted", "preempted by "), ("blocked", "blocked on ")):
-        for row in report["waits"][part]["rows"]:
+        for row in report[part]["rows"]:
             name = row["culprit"]
             for begin in (" (tid ", " (record "):
                 if begin in name:
@@ -63,7 +55,7 @@ def waits(report: dict) -> dict:
 def roles(report: dict, run: dict) -> dict:
     """(threads, time as a share of the wall time of the run's vCPUs) by role"""
     sums = collections.Counter(), collections.Counter()
-    for vm in report["tables"]["host_cpu"]["rows"]:
+    for vm in report["host_cpu"]["rows"]:
         for row in vm["threads"]["rows"]:
             if row["part"] is None:
                 sums[0][row["role"]] += 1
@@ -78,7 +70,7 @@ def shares(changes: dict) -> dict:
 def faults(report: dict) -> dict:
     """(faults, time) by cause"""
     sums = collections.Counter(), collections.Counter()
-    for row in report["tables"]["faults"]["rows"]:
+    for row in report["faults"]["rows"]:
         sums[0][row["cause"]] += row["count"]
         sums[1][row["cause"]] += row["total_ns"]
     return {cause: (sums[0][cause], sums[1][cause]) for cause in sums[0]}
@@ -86,10 +78,8 @@ def faults(report: dict) -> dict:
 
 def first_touches(trapline: str, recording: str) -> dict:
     """The time of the faults of each page, in the order of its first fault."""
-    text = subprocess.check_output([trapline, "export", recording, "--format", "jsonl", "--rows", "faults", "-o", "-"], text=True)
     pages: dict = {}
-    for line in text.splitlines():
-        row = json.loads(line)
+    for row in tables.rows(trapline, recording, "faults"):
         if row["address"] is not None:
             pages[row["address"] // 4096] = pages.get(row["address"] // 4096, 0) + row["total_ns"]
     return pages
@@ -101,9 +91,8 @@ def tau(order: list) -> float:
 
 
 def expect_pages(trapline: str, before: str, after: str) -> tuple:
-    report, compared = (json.loads(subprocess.check_output([trapline, *words, "--faults", "--format", "json"]))["tables"]
-                        for words in (("report", before), ("diff", before, after)))
-    expect("faults", faults({"tables": report}), {key: value for key, value in rows(compared["changes"]).items()})
+    report, compared = (tables.of(trapline, *words, "--faults") for words in (("report", before), ("diff", before, after)))
+    expect("faults", faults(report), rows(compared["changes"]))
     a, b = (first_touches(trapline, path) for path in (before, after))
     both, places = [page for page in a if page in b], {page: i for i, page in enumerate(b)}
     expected = {"in both": (len(both), sum(a[page] for page in both), sum(b[page] for page in both)),
@@ -117,7 +106,7 @@ def expect_pages(trapline: str, before: str, after: str) -> tuple:
 
 
 def calls(report: dict) -> dict:
-    return {row["name"]: (row["calls"], row["own_ns"]) for row in report["guest_functions"] if row["calls"]}
+    return {row["name"]: (row["calls"], row["own_ns"]) for row in report["guest_functions"]["rows"] if row["calls"]}
 
 
 def folded(path: str, column: int) -> collections.Counter:
@@ -132,22 +121,21 @@ def folded(path: str, column: int) -> collections.Counter:
 
 def main() -> None:
     trapline, recording, vms, guest, native, with_faults, reordered, others = sys.argv[1:]
-    report = run(trapline, "report", recording, "--irq", "--waits", "--format", "json")
-    expect("interrupts", irqs(report), rows(diff(trapline, recording, recording, "--irq")))
-    expect("waits", waits(report), rows(diff(trapline, recording, recording, "--waits")))
-    report, compared = (json.loads(subprocess.check_output([trapline, *words, "--host-cpu", "--format", "json"]))
-                        for words in (("report", vms), ("diff", vms, vms)))
-    expect("threads", roles(report, compared["tables"]["before"]["rows"][0]), shares(compared["tables"]["changes"]))
+    report = tables.of(trapline, "report", recording, "--irq", "--waits")
+    expect("interrupts", irqs(report), rows(diff(trapline, recording, recording, "--irq")["tables"]["changes"]))
+    expect("waits", waits(report), rows(diff(trapline, recording, recording, "--waits")["tables"]["changes"]))
+    report, compared = (tables.of(trapline, *words, "--host-cpu") for words in (("report", vms), ("diff", vms, vms)))
+    expect("threads", roles(report, compared["before"]["rows"][0]), shares(compared["changes"]))
     assert expect_pages(trapline, with_faults, reordered)[0] < 1
     assert min(expect_pages(trapline, others, with_faults)[1:]) > 0
     files = guest.split(",")
-    report = run(trapline, "report", *files, "--guest", "--format", "json")
+    report = tables.of(trapline, "report", *files, "--guest")
     with tempfile.NamedTemporaryFile() as flame:
         comparison = diff(trapline, guest, native, "--guest", "--flame", flame.name, "--force")
-        expect("calls", calls(report), rows(comparison))
-        assert any("without KVM" in text for text in comparison["warnings"]), comparison["warnings"]
+        expect("calls", calls(report), rows(comparison["tables"]["changes"]))
+        assert any("without KVM" in text for text in comparison["notes"]), comparison["notes"]
         before, after = folded(flame.name, 0), +folded(flame.name, 1)  # without what is not there
-    own = {row["name"]: row for row in report["guest_functions"]}
+    own = {row["name"]: row for row in report["guest_functions"]["rows"]}
     compute = sum(ns for stack, ns in before.items() if stack.endswith(";compute"))
     assert compute == own["compute"]["guest_ns"], (compute, own["compute"])
     writes = sum(ns for stack, ns in before.items() if ";device_write;" in stack)

@@ -17,8 +17,6 @@ import tempfile
 
 from recording import readable
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
 
 MOST_LINES = 2000  # of rows: what can be told is the same of each
 SESSIONS = ("quota", "quota-io", "quota-tasks", "realtime", "own")
@@ -73,24 +71,24 @@ class Recorded:
 # Where in the JSON, and what a 0 needs there; the first that fits.
 PARTS = "kernel|user|preempted|blocked|halted|guest|paused|offline"
 RULES = [(re.compile(pattern), need) for pattern, need in (
-    (r"\.waits\.(preempted|blocked)\.total_ns$", "preempted"),
-    (r"\.waits\.halted\.total_ns$", "halts"),
-    (r"\.steal\[\]\.(waits|total_ns)$", "switch"),
-    (r"\.halts\[\]\.wake_to_run\.", "wakers"),
-    (r"\.halts\[\]\.(polls_won\.|slept\.|invalid)", "wakeup"),
-    (r"\.halt_costs\[\]\.(exits|halt_exits)$", "halted"),
-    (r"\.halt_costs\[\]\.polling_ns$", "wakeup"),
-    (r"\.halt_costs\[\]\.replay\.settings\[\]", "wakeup"),
+    (r"\.tables\.(preempted|blocked)\.total_ns$", "preempted"),
+    (r"\.tables\.halted\.total_ns$", "halts"),
+    (r"\.steal\.rows\[\]\.(waits|by\.total_ns)$", "switch"),
+    (r"\.halts\.rows\[\]\.wake_to_run\.", "wakers"),
+    (r"\.halts\.rows\[\]\.(polls_won\.|slept\.|invalid)", "wakeup"),
+    (r"\.halt_costs\.rows\[\]\.(exits|halt_exits)$", "halted"),
+    (r"\.halt_costs\.rows\[\]\.polling_ns$", "wakeup"),
+    (r"\.halt_costs\.rows\[\]\.replay\.rows\[\]", "wakeup"),
     (r"\.irqs\.coalesced$", "irq"),
     (r"\.irqs\.rows\[\]\.injected$", "injected"),
-    (r"\.(exit|exits\[\]|worst\[\])\.qemu_events$", "qemu"),
+    (r"\.(exit|slow_exits|worst)\.rows\[\]\.qemu_events$", "qemu"),
     (r"\.accesses$", "access"),
     (r"(in_exits)$", "qemu in exits"),
     (r"\.rip$", "guest"),
-    (rf"\.(?:rows|vcpus|exits|slow_exits)\[\]\.({PARTS})_ns$", None),
-    (rf"\.(?:exit|total|overhead)\.({PARTS})_ns$", None),
+    (rf"\.rows\[\]\.({PARTS})_ns$", None),
+    (rf"\.(?:total|overhead)\.({PARTS})_ns$", None),
     (rf"^export[^.]*\.({PARTS})_ns$", None),
-    (r"\.(?:rows|exits|slow_exits|devices|functions)\[\]\.(total|min|mean|p50|p90|p99|p999|max)_ns$", "time"),
+    (r"\.rows\[\]\.(total|min|mean|p50|p90|p99|p999|max)_ns$", "time"),
 )]
 
 
@@ -114,10 +112,10 @@ def documents(trapline, command, path):
         return
     text = done.stdout.decode()
     try:
-        yield version_2.loads(text)
+        yield json.loads(text)
     except json.JSONDecodeError:
         for line in text.splitlines()[:MOST_LINES]:
-            yield version_2.loads(line)
+            yield json.loads(line)
 
 
 def need_of(path):
@@ -140,7 +138,7 @@ def check(trapline, path):
     """The figures looked at, and the complaints."""
     data, session = path, {}
     if path.is_dir():
-        data, session = path / "trace.dat", version_2.loads((path / "session.json").read_text())
+        data, session = path / "trace.dat", json.loads((path / "session.json").read_text())
     recorded = Recorded(data, session)
     if not recorded.is_read:
         return 0, []
@@ -156,7 +154,7 @@ def check(trapline, path):
                 counted[need] += 1
                 if value == 0 and not needs[need]:
                     wrong[f"{where} is 0, and nothing tells it ({need})"] += 1
-                part = re.search(rf"\.vcpus\[\]\.({PARTS})_ns$", where)
+                part = re.search(rf"\.vcpus\.rows\[\]\.({PARTS})_ns$", where)
                 if value is None and part and needs[need]:
                     wrong[f"{where} is null, and the events tell it"] += 1
     for line in check_prometheus(trapline, path, needs):

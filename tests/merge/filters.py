@@ -7,13 +7,14 @@ Of each recording, for the first name of each kind: the rows' sums, the first ta
 the filter, and the same of export (rows), explain (its exit is the row's longest), timeline (as many exits), diff
 with itself, and top. A name that no exit has is a usage error of each that lists those that there are.
 """
+import json
 import pathlib
 import re
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
+
+import tables
 
 KINDS = ["reason", "device", "detail", "function", "vm", "vcpu"]
 FIRST = 1  # names of each kind
@@ -30,7 +31,7 @@ def run(*words):
 def report(*words):
     done = run("report", *words, "--format", "json")
     assert done.returncode in (0, 3), (words, done.stderr)
-    return version_2.loads(done.stdout)
+    return json.loads(done.stdout)
 
 
 def is_row(row):
@@ -53,7 +54,7 @@ def check_vcpus(recording, kind, rows):
         wanted = [row for row in rows if kind == "vm" or row["key"].endswith(f"vCPU {value}")]
         if kind == "vm":
             wanted = [row for row in rows if row["key"] == value]
-        found = [row for row in report(*words, "--by", kind)["groups"]["rows"] if is_row(row)]
+        found = [row for row in report(*words, "--by", kind)["tables"]["groups"]["rows"] if is_row(row)]
         assert sorted(sums(found)) == sorted(sums(wanted)), (words, found, wanted)
         check_said(words, "the vCPUs")
         yield value
@@ -62,21 +63,22 @@ def check_vcpus(recording, kind, rows):
 def check_exits(recording, kind, row):
     words = [recording, f"--{kind}", row["key"]]
     filtered = report(*words, "--by", kind)
-    assert sums(filtered["groups"]["rows"]) == sums([row]), (words, filtered["groups"]["rows"], row)
-    assert filtered["filter"] == {kind: row["key"]}, words
+    rows, count = filtered["tables"]["groups"]["rows"], tables.ended(row)
+    assert sums(rows) == sums([row]), (words, rows, row)
+    assert filtered["head"]["filter"] == {kind: row["key"]}, words
     check_said(words, "exits")
-    if row["count"] > MOST:
+    if count > MOST:
         return
     exported = run("export", *words, "--format", "jsonl", "--allow-empty", "-o", "-").stdout.splitlines()
-    assert len(exported) == row["count"], (words, len(exported), row)
+    assert len(exported) == count, (words, len(exported), row)
     lines = run("timeline", *words).stdout.splitlines()
     entries = [line for line in lines if re.search(r"  entry after ", line)]
-    assert not entries or len(entries) == row["count"], (words, len(entries), row)
-    frames = [version_2.loads(line) for line in run("top", *words, "--batch", "--interval", "10s").stdout.splitlines()]
-    assert sum(one["count"] for frame in frames for one in frame["rows"]) == row["count"], (words, row)
+    assert not entries or len(entries) == count, (words, len(entries), row)
+    frames = [json.loads(line) for line in run("top", *words, "--batch", "--interval", "10s").stdout.splitlines()]
+    assert sum(one["count"] for frame in frames for one in frame["tables"]["groups"]["rows"]) == count, (words, row)
     if row["total_ns"]:
-        explained = version_2.loads(run("explain", *words, "--format", "json").stdout)
-        assert explained["exit"]["total_ns"] == row["max_ns"], (words, explained["exit"], row)
+        explained, = json.loads(run("explain", *words, "--format", "json").stdout)["tables"]["exit"]["rows"]
+        assert explained["total_ns"] == row["max_ns"], (words, explained, row)
 
 
 def check_missing(recording, kind):
@@ -98,10 +100,10 @@ def main():
     checked = 0
     for recording in recordings:
         for kind in KINDS:
-            whole = report(recording, "--by", kind)
-            if whole["groups"]["of"] != "exits":
+            groups = report(recording, "--by", kind)["tables"]["groups"]
+            if groups["of"] != "exits":
                 continue
-            rows = [row for row in whole["groups"]["rows"] if is_row(row)]
+            rows = [row for row in groups["rows"] if is_row(row)]
             if kind in ("vm", "vcpu"):
                 checked += len(list(check_vcpus(recording, kind, rows)))
                 continue

@@ -20,8 +20,9 @@ import subprocess
 import sys
 import tempfile
 
+import tables
+
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
-import version_2  # noqa: E402
 from guest_brackets import narrowest  # noqa: E402
 
 SHOWN = re.compile(r"^ *(\d+)\.(\d{9}) ")
@@ -131,9 +132,7 @@ def main() -> None:
 
 def check(trapline: str, host: str, guest: str, syncs: list[str],
           points: list[tuple[int, float, float]], shift: int) -> None:
-    report = subprocess.run([trapline, "report", host, guest, *syncs, "--format", "json"],
-                            check=True, capture_output=True, text=True).stdout
-    source = version_2.loads(report)["sources"][1]
+    source = tables.of(trapline, "report", host, guest, *syncs)["sources"]["rows"][1]
     placed = placed_times(trapline, host, guest, syncs)
     clock = own_clock(guest)
     if clock:  # on its recording's clock instead of on mono

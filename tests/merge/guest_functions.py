@@ -6,18 +6,15 @@ FOLDER is guest-clock or guest-clock-vmx: work.c says how often each function is
 device_write is one exit of a kind of its own, which the host's processor calls CPUID and MMIO (default: SVM's
 cpuid and npf). One of its three threads moves between the vCPUs.
 """
-import subprocess
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
+import tables
+
 
 def rows(trapline: str, folder: str, by: str) -> dict[str, int]:
-    text = subprocess.run(
-        [trapline, "report", f"{folder}/host.dat", f"{folder}/uftrace.data", f"{folder}/sync.txt", "--by",
-         by, "--top", "1000", "--format", "json"], check=True, capture_output=True, text=True).stdout
-    return {row["key"]: row["count"] for row in version_2.loads(text)["groups"]["rows"]}
+    files = (f"{folder}/{name}" for name in ("host.dat", "uftrace.data", "sync.txt"))
+    groups = tables.of(trapline, "report", *files, "--by", by, "--top", "1000")["groups"]
+    return {row["key"]: row["count"] for row in groups["rows"]}
 
 
 def main() -> None:

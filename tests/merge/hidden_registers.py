@@ -6,7 +6,6 @@
 The rip of the raw events of a real recording is made 0: of one VM, of both, and of the first exits of one. Rows of a
 hidden guest say so, the other VM's rows stay as they were, and no symbol is looked up, although one covers address 0.
 """
-import json
 import pathlib
 import re
 import shutil
@@ -15,8 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
+import tables
 
 PAGE, COMMIT_SIZE = 4096, 0x7FFFFFF
 HIDDEN = "hidden (confidential guest)"
@@ -79,11 +77,10 @@ class Session:
         return output(self.trapline, *arguments)
 
     def report(self, *options):
-        return version_2.loads(self.run("report", self.path, "--format", "json", "--symbols", self.symbols, *options))
+        return tables.document(self.trapline, "report", self.path, "--symbols", self.symbols, *options)
 
     def counts(self, *options):
-        report = json.loads(self.run("report", self.path, "--format", "json", "--symbols", self.symbols, *options))
-        return {row["key"]: row["count"] for row in report["tables"]["groups"]["rows"]}
+        return {row["key"]: row["count"] for row in self.report(*options)["tables"]["groups"]["rows"]}
 
 
 def main():
@@ -101,7 +98,7 @@ def main():
 
     folders = []
     plain = session(lambda thread: False)
-    vms = {vcpu["vm_name"]: vcpu for vcpu in plain.report()["vcpus"]}
+    vms = {vcpu["vm_name"]: vcpu for vcpu in plain.report()["tables"]["vcpus"]["rows"]}
     web, db = vms["web01"], vms["db01"]
     name = {vm: f"{vm} ({vms[vm]['vm']})" for vm in vms}
     shown = plain.counts("--by", "vm,function")
@@ -115,9 +112,9 @@ def main():
     note = [note for note in one.report()["notes"] if "confidential" in note]
     expect("notes", len(note), 1)
     expect("the VM that the note names", [name for name in vms if name in "".join(note)], ["web01"])
-    expect("slow exits", {exit["function"] for exit in one.report("--slower-than", "0", "--vm", "web01")["slow_exits"]["exits"]},
-           {HIDDEN})
-    rows = [version_2.loads(line) for line in one.run("export", one.path, "--format", "jsonl", "-o", "-", "--symbols", one.symbols).splitlines()]
+    slow = one.report("--slower-than", "0", "--vm", "web01")["tables"]["slow_exits"]["rows"]
+    expect("slow exits", {row["function"] for row in slow}, {HIDDEN})
+    rows = tables.rows(trapline, one.path, "exits", "--symbols", one.symbols)
     hidden = [row for row in rows if row["tid"] == web["tid"]]
     expect("exported rows", {(row["rip"], row["function"]) for row in hidden}, {(None, HIDDEN)})
     expect("exported rows of the other", HIDDEN in {row["function"] for row in rows if row["tid"] == db["tid"]}, False)

@@ -4,6 +4,7 @@
 The markers of each recording become a log of QEMU (whole microseconds) and a simpletrace file (nanoseconds), and
 `report --by span` of these the same rows as of the recording; `--by qemu-event` counts the same events.
 """
+import json
 import re
 import struct
 import subprocess
@@ -11,8 +12,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
 
 LINE = re.compile(r"-(\d+) +\[\d+\] +(\d+)\.(\d{9}): print: +0x[0-9a-f]+: (\w+) (.*)$")
 DECLARED = {"virtio_blk_handle_read": "vdev req sector nsectors", "virtio_blk_handle_write": "vdev req sector nsectors",
@@ -60,7 +59,7 @@ def report(trapline, path, by, *options):
                          capture_output=True, text=True, check=False)
     if run.returncode != 0:
         sys.exit(f"{path} --by {by}: status {run.returncode}\n{run.stderr}")
-    return version_2.loads(run.stdout)
+    return json.loads(run.stdout)["tables"]
 
 
 def rows_of(found):
@@ -97,7 +96,7 @@ def main():
                 found = report(trapline, path, "span", "--trace-events", declared)
                 faults = list(differences(expected, found, unit))
                 counted = {row["name"]: row["count"] for row in report(
-                    trapline, path, "qemu-event", "--trace-events", declared)["qemu_events"]}
+                    trapline, path, "qemu-event", "--trace-events", declared)["qemu_events"]["rows"]}
                 for name in DECLARED:
                     wanted = sum(event[2] == name for event in events)
                     if counted.get(name, 0) != wanted:

@@ -7,12 +7,9 @@ The demo guest does the same work on every x86 host, and its twin on every arm64
 characters and touch as many pages (tests/guest). Only what the guest causes itself is compared:
 interrupts come when the host's clock says.
 """
-import subprocess
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
+import tables
 
 INTERRUPTS = ("interrupt", "vintr", "EXTERNAL_INTERRUPT", "INTERRUPT_WINDOW", "IRQ")
 IMAGE = "vmx/demo-guest.elf"
@@ -31,12 +28,10 @@ AT_LEAST = ("touch_page", "-")
 
 def counts(trapline, folder, recording, image=IMAGE, what="device"):
     """(function, device) -> exits, without interrupts and what the firmware did."""
-    run = subprocess.run(
-        [trapline, "report", f"{folder}/{recording}", "--symbols", f"{folder}/{image}",
-         "--by", f"function,{what},reason", "--top", "10000", "--format", "json"],
-        check=True, stdout=subprocess.PIPE)
+    groups = tables.of(trapline, "report", f"{folder}/{recording}", "--symbols", f"{folder}/{image}",
+                       "--by", f"function,{what},reason", "--top", "10000")["groups"]
     rows = {}
-    for row in version_2.loads(run.stdout)["groups"]["rows"]:
+    for row in groups["rows"]:
         function, device, reason = row["key"].split(" / ")
         if reason not in INTERRUPTS and function not in ("-", "start32", "start64", "leave"):
             rows[function, device] = rows.get((function, device), 0) + row["count"]

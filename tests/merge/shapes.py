@@ -9,6 +9,7 @@ names of shapes, their reports are printed as well.
 import base64
 import gzip
 import html
+import json
 import lzma
 import quopri
 import re
@@ -18,8 +19,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
 
 PARTS = ("count", "total_ns", "kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "halted_ns")
 EVENT = re.compile(r"^ *(?P<comm>.{1,16})-(?P<tid>\d+) +\[(?P<cpu>\d+)\] +(?P<time>[\d.]+): (?P<name>\w+): *(?P<text>.*)$")
@@ -207,7 +206,7 @@ def report(trapline, path):
                          capture_output=True, check=False)
     if run.returncode not in (0, 3) or not run.stdout:
         return run.stderr.decode().replace(str(path), "FILE").strip()
-    return version_2.loads(run.stdout)
+    return json.loads(run.stdout)["tables"]
 
 
 def timeline(trapline, path):

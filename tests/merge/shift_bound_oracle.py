@@ -14,8 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+import tables
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
-import version_2  # noqa: E402
 from recompress import recompressed  # noqa: E402
 
 LINE = re.compile(r"-(\d+) +\[(\d+)\].*? (\d+)\.(\d{9}): +(\w+):")
@@ -104,8 +105,7 @@ def main():
         return 77
     with tempfile.TemporaryDirectory() as folder:
         inside, runs, error, outside = expected_fit(uncompressed(host, folder), uncompressed(guest, folder))
-        report = subprocess.run([trapline, "report", host, guest, "--format", "json"], capture_output=True, check=True)
-        source = version_2.loads(report.stdout)["sources"][1]
+        source = tables.of(trapline, "report", host, guest)["sources"]["rows"][1]
         print(f"{inside} events in {runs} runs, {outside} outside, ± {error} ns; printed: {source['method']}, "
               f"± {source['error_ns']} ns")
         wrong = source["method"] != f"time shift; all {inside} events lie in {runs} runs of the vCPUs"

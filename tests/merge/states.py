@@ -9,13 +9,12 @@ is named.
 """
 import csv
 import io
+import json
 import pathlib
 import re
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
 
 PARTS = ("kernel", "user", "preempted", "blocked", "halted")
 MOST_POLLED = 1_000_000
@@ -47,21 +46,22 @@ class Recording:
             self.wrong.append(f"{what}: {got}, the JSON has {want}")
 
     def check(self):
-        report = version_2.loads(self.run("report", "--format", "json"))
-        self.expect("version", report["version"], 2)
-        begin, end = report["interval"]["start_ns"], report["interval"]["end_ns"]
-        for vcpu in report["vcpus"]:
+        report = json.loads(self.run("report", "--format", "json"))
+        self.expect("version", report["version"], 3)
+        head, tables = report["head"], report["tables"]
+        begin, end = head["interval"]["start_ns"], head["interval"]["end_ns"]
+        for vcpu in tables["vcpus"]["rows"]:
             name = f"thread {vcpu['tid']}"
             self.expect(f"{name}: sum of the states", sum(known(vcpu[f"{state}_ns"]) for state in STATES), vcpu["time_ns"])
             self.expect(f"{name}: its time", vcpu["end_ns"] - vcpu["start_ns"], vcpu["time_ns"])
             self.expect(f"{name}: within the recording", begin <= vcpu["start_ns"] <= vcpu["end_ns"] <= end, True)
             self.check_overhead(name, vcpu)
-        self.rows(report)
-        self.text(report, self.run("report"))
-        self.csv(report, csv.DictReader(io.StringIO(self.run("report", "--format", "csv"))))
-        if report["user_end"] != "none":
-            self.page(report, version_2.loads(self.run("report", "--format", "page-data"))["recordings"][0])
-        self.top(report, [version_2.loads(line) for line in self.run("top", "--batch", "--interval", "1s").splitlines()])
+        self.rows(tables)
+        self.text(head, tables, self.run("report"))
+        self.csv(tables, csv.DictReader(io.StringIO(self.run("report", "--format", "csv"))))
+        if head["user_end"] != "none":
+            self.page(tables, json.loads(self.run("report", "--format", "page-data"))["recordings"][0]["tables"])
+        self.top(head, tables, [json.loads(line) for line in self.run("top", "--batch", "--interval", "1s").splitlines()])
         return self.wrong
 
     def check_overhead(self, name, vcpu):
@@ -73,10 +73,10 @@ class Recording:
         self.expect(f"{name}: no more exit cost than exits", of["exit_ns"] <= states, True)
         self.expect(f"{name}: all but the open exit", states - of["exit_ns"] <= (vcpu["open"] or {"ns": 0})["ns"], True)
 
-    def rows(self, report):
+    def rows(self, tables):
         sums = None
         for by in ("reason", "device", "vcpu", "reason,device"):
-            rows = version_2.loads(self.run("report", "--format", "json", "--by", by))["groups"]["rows"]
+            rows = json.loads(self.run("report", "--format", "json", "--by", by))["tables"]["groups"]["rows"]
             for row in rows:
                 self.expect(f"--by {by}: {row['key']}: sum of the parts", sum(known(row[f"{part}_ns"]) for part in PARTS),
                             known(row["total_ns"]))
@@ -88,15 +88,15 @@ class Recording:
                 self.expect(f"--by {by}: rows with halted time", set(halted) <= {"[halted]"}, True)
         for part in PARTS:
             self.expect(f"{part} of the exits is no more than of the vCPUs",
-                        sums[part] <= sum(known(vcpu[f"{part}_ns"]) for vcpu in report["vcpus"]), True)
+                        sums[part] <= sum(known(vcpu[f"{part}_ns"]) for vcpu in tables["vcpus"]["rows"]), True)
 
-    def text(self, report, text):
-        if report["user_end"] == "none":
+    def text(self, head, tables, text):
+        if head["user_end"] == "none":
             return
         lines = text.split("\n")
         at = next((i for i, line in enumerate(lines) if line.startswith("Of all the vCPU's time")), None)
         if at is None:
-            self.expect("a table of vCPUs", report["vcpus"], [])
+            self.expect("a table of vCPUs", tables["vcpus"]["rows"], [])
             return
         names = re.split(r"  +", lines[at].strip())
         names = ["kernel" if name == "kernel or QEMU" else name for name in names[names.index("time") + 1:]]
@@ -107,14 +107,14 @@ class Recording:
             if not tid:
                 break
             table[int(tid[1])] = dict(zip(names, line[tid.end():].split()[-len(names):], strict=True))
-        for vcpu in report["vcpus"]:
+        for vcpu in tables["vcpus"]["rows"]:
             for state in STATES:
                 ns = vcpu[state + "_ns"]
                 share = "-" if ns is None else percent(ns / max(1, vcpu["time_ns"]))
                 shown = table.get(vcpu["tid"], {}).get(state.replace("_", " "))
                 if shown is not None or vcpu[f"{state}_ns"] and vcpu["tid"] in table:
                     self.expect(f"text: {state} of thread {vcpu['tid']}", shown, share)
-        of = report["overhead"]
+        of = head["overhead"]
         said = re.search(r"(?:exits cost|a CPU(?: after a sleep)?, took) (?:at (?:least|most) )?(<?[0-9.]+%).*; (?:for (?:at least )?(<?[0-9.]+%) the vCPUs? waited for a CPU"
                          r"|.*the vCPUs? (never) had to wait|(whether) the vCPUs? had to wait)", text)
         if of and of["share"] is not None:
@@ -123,29 +123,27 @@ class Recording:
                         (percent(of["share"]), percent(not_run) if not_run else None,
                          "never" if not_run == 0 else None, "whether" if not_run is None else None))
 
-    def csv(self, report, rows):
-        rows = [row | {"count": int(row["count"]) - int(row["cut"]) - int(row["open"])} for row in rows]
-        rows = [row for row in rows if row["count"]]
-        keys = ("count", "total_ns", *(f"{part}_ns" for part in PARTS), "p50_ns", "max_ns", "max_at_ns")
+    def csv(self, tables, rows):
+        keys = ("count", "cut", "open", "total_ns", *(f"{part}_ns" for part in PARTS), "p50_ns", "max_ns", "max_at_ns")
         self.expect("csv", [[row["key"], *(int(row[key]) if row[key] else None for key in keys)] for row in rows],
-                    [[row["key"], *(row[key] for key in keys)] for row in report["groups"]["rows"]])
+                    [[row["key"], *(row[key] for key in keys)] for row in tables["groups"]["rows"]])
 
-    def page(self, report, page):
-        for mine, vcpu in zip(page["vcpus"], report["vcpus"], strict=True):
+    def page(self, tables, page):
+        for mine, vcpu in zip(page["vcpus"]["rows"], tables["vcpus"]["rows"], strict=True):
             for state in STATES:
                 self.expect(f"page: {state} of thread {vcpu['tid']}", sum(mine["shares"][state]), known(vcpu[f"{state}_ns"]))
 
-    def top(self, report, frames):
+    def top(self, head, tables, frames):
         # Of an exit that turns out to have no entry, the time was told of before it became not seen.
-        if report["counters"]["entry_without_exit"] > len(report["vcpus"]) or report["time_unit"] != "ns":
+        if tables["counters"]["entry_without_exit"] > len(tables["vcpus"]["rows"]) or head["time_unit"] != "ns":
             return
-        for vcpu in report["vcpus"]:
-            of = [one for frame in frames for one in frame["vcpus"] if one["tid"] == vcpu["tid"]]
+        for vcpu in tables["vcpus"]["rows"]:
+            of = [one for frame in frames for one in frame["tables"]["vcpus"]["rows"] if one["tid"] == vcpu["tid"]]
             for state in STATES[:-1]:
                 mine, wanted = sum(known(one[f"{state}_ns"]) for one in of), known(vcpu[f"{state}_ns"])
                 # A poll is known when it ends, a vCPU when it first enters the guest, and that a machine was
                 # switched off when its threads end.
-                ended = known(vcpu["offline_ns"]) if vcpu["end_ns"] < report["interval"]["end_ns"] else 0
+                ended = known(vcpu["offline_ns"]) if vcpu["end_ns"] < head["interval"]["end_ns"] else 0
                 if not 0 <= mine - wanted <= MOST_POLLED + ended and not (state == "offline" and mine <= wanted):
                     self.expect(f"top: {state} of thread {vcpu['tid']}", mine, wanted)
 

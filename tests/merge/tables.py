@@ -25,3 +25,8 @@ def rows(trapline, path, kind="exits", *words):
 def ended(row):
     """Returns how many of a row's exits have an end: its times, and exported rows, are theirs alone."""
     return row["count"] - row["cut"] - row["open"]
+
+
+def by_key(tables):
+    """Returns the rows of exits that have an end, by their keys; `count` is the number of these exits."""
+    return {row["key"]: row | {"count": ended(row)} for row in tables["groups"]["rows"] if ended(row)}

@@ -15,8 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
+import tables
 
 OPTIONS, FLYRECORD = b"options  \0", b"flyrecord\0"
 OFFSET, TRACE_ID, TIME_SHIFT, TSC2NSEC = 7, 11, 12, 14
@@ -124,9 +123,8 @@ def check_unknown_error(trapline, recording):
     with tempfile.TemporaryDirectory() as folder:
         other = Path(folder) / "other.dat"
         other.write_bytes(Path(recording).read_bytes())
-        report = subprocess.run([trapline, "report", recording, other, "--offset", f"{other}=5000",
-                                 "--format", "json"], check=True, capture_output=True)
-    errors = [source["error_ns"] for source in version_2.loads(report.stdout)["sources"]]
+        sources = tables.of(trapline, "report", recording, other, "--offset", f"{other}=5000")["sources"]
+    errors = [source["error_ns"] for source in sources["rows"]]
     print(f"errors with --offset: {errors}")
     return errors != [0, None]
 

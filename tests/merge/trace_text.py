@@ -4,14 +4,12 @@
 Each recording below the paths is printed by `trace-cmd report`, with nanoseconds, without, and raw. Counts have
 to be equal, times as well where the text has nanoseconds, else to a microsecond for each interval that is summed up.
 """
+import json
 import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
 
 BY = "reason,detail,device"
 FORMS = (["-t"], [], ["-R"])
@@ -21,11 +19,11 @@ PARTS = ("total_ns", "kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "halt
 def report(trapline, path, unit=()):
     run = subprocess.run([trapline, "report", str(path), "--by", BY, "--format", "json", "--top", "100000", *unit],
                          capture_output=True, check=False)
-    return version_2.loads(run.stdout) if run.returncode == 0 else run.stderr.decode().replace(str(path), "FILE")
+    return json.loads(run.stdout) if run.returncode == 0 else run.stderr.decode().replace(str(path), "FILE")
 
 
 def rows_of(found):
-    return {row["key"]: row for row in found["groups"]["rows"]}
+    return {row["key"]: row for row in found["tables"]["groups"]["rows"]}
 
 
 def differences(expected, found, exact):
@@ -33,12 +31,12 @@ def differences(expected, found, exact):
         if expected != found:
             yield f"refused: {expected if isinstance(expected, str) else found}".strip()
         return
-    resolutions = [source["resolution_ns"] for of in (expected, found) for source in of["sources"]]
-    if resolutions != [None, None if exact or expected["time_unit"] == "cycles" else 1000]:
+    resolutions = [source["resolution_ns"] for of in (expected, found) for source in of["tables"]["sources"]["rows"]]
+    if resolutions != [None, None if exact or expected["head"]["time_unit"] == "cycles" else 1000]:
         yield f"resolutions of the recording and of the text: {resolutions}"
-    for name, value in expected["counters"].items():
-        if found["counters"][name] != value:
-            yield f"counter {name}: {value} in the recording, {found['counters'][name]} in the text"
+    for name, value in expected["tables"]["counters"].items():
+        if found["tables"]["counters"][name] != value:
+            yield f"counter {name}: {value} in the recording, {found['tables']['counters'][name]} in the text"
     of_text = rows_of(found)
     for key, row in rows_of(expected).items():
         other = of_text.pop(key, None)
@@ -76,7 +74,7 @@ def main():
                 # Of clocks that trace-cmd does not know it prints whole numbers.
                 whole = re.search(rb"^ *\S.*-\d+ +\[\d+\] +\d+: ", text.read_bytes(), re.MULTILINE)
                 compared += 1
-                cycles = "time_unit" in expected and expected["time_unit"] == "cycles"
+                cycles = "head" in expected and expected["head"]["time_unit"] == "cycles"
                 unit = ("--unit", "cycles" if cycles else "ns") if whole else ()
                 all_of = list(differences(expected, report(trapline, text, unit), bool("-t" in form or whole)))
                 wrong += bool(all_of)

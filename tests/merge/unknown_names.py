@@ -5,12 +5,9 @@
 """
 import csv
 import io
+import json
 import subprocess
 import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
 
 TABLES = ["--waits", "--steal", "--kernel", "--irq", "--halt", "--phases", "--guest", "--slower-than", "1us"]
 BY = ["device", "function,stack", "detail,qemu-event", "vm,vcpu,cpu", "preempted-by", "blocked-on,woken-by", "span"]
@@ -42,12 +39,12 @@ def walk(value: object, path: str, what: str) -> None:
 def check_json(trapline: str, *words: str) -> None:
     for line in output(trapline, *words, "--format", "json").split("\n}\n"):
         if line.strip():
-            walk(version_2.loads(line + "}"), "", " ".join(words))
+            walk(json.loads(line + "}"), "", " ".join(words))
 
 
 def check_rows(trapline: str, *words: str) -> None:
     for line in output(trapline, *words, "--format", "jsonl", "-o", "-").splitlines():
-        walk(version_2.loads(line), "", " ".join(words))
+        walk(json.loads(line), "", " ".join(words))
     check_csv(trapline, *words, "-o", "-")
 
 
@@ -77,7 +74,7 @@ def check(trapline: str, recording: str) -> None:
     for rows in ("exits", "requests", "calls"):
         check_rows(trapline, "export", recording, "--allow-empty", "--rows", rows)
     for line in output(trapline, "top", "--batch", "--by", "device,function", recording).splitlines():
-        walk(version_2.loads(line), "", f"top {recording}")
+        walk(json.loads(line), "", f"top {recording}")
 
 
 def main() -> None:

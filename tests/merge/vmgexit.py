@@ -14,8 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-import version_2  # noqa: E402
+import tables
 
 # uapi/asm/svm.h
 CODES = {"IOIO": 0x7B, "CPUID": 0x72, "MSR": 0x7C, "hlt": 0x78, "HLT": 0x78, "NPF": 0x80000001}
@@ -54,8 +53,7 @@ def hidden(text):
 
 
 def report(trapline, path, by):
-    run = subprocess.run([trapline, "report", path, "--by", by, "--format", "json"], capture_output=True, check=True)
-    return version_2.loads(run.stdout)
+    return tables.document(trapline, "report", path, "--by", by)
 
 
 def sums(rows, of):
@@ -71,7 +69,8 @@ def check(trapline, path, folder):
     plain, changed = folder / "plain.txt", folder / "hidden.txt"
     plain.write_text(run.stdout, encoding="utf-8")
     changed.write_text("\n".join(hidden(run.stdout)), encoding="utf-8")
-    before, after = (report(trapline, file, "reason,detail,device") for file in (plain, changed))
+    reports = [report(trapline, file, "reason,detail,device") for file in (plain, changed)]
+    before, after = (one["tables"] for one in reports)
     wrong = []
     # By detail and device; what has neither is told apart by its reason alone.
     known = lambda key: key.split(" / ", 1)[1] if not key.endswith(" / - / -") else None  # noqa: E731
@@ -82,11 +81,11 @@ def check(trapline, path, folder):
     for key in ("exits", "exits_stopped", "exit_without_entry", "entry_without_exit"):
         if before["counters"][key] != after["counters"][key]:
             wrong.append(f"{key}: {after['counters'][key]}, it was {before['counters'][key]}")
-    vmgexit = [row for row in report(trapline, changed, "reason")["groups"]["rows"] if row["key"] == "vmgexit"]
-    functions = {row["key"] for row in report(trapline, changed, "function")["groups"]["rows"] if not row["halts"]}
+    vmgexit = [row for row in report(trapline, changed, "reason")["tables"]["groups"]["rows"] if row["key"] == "vmgexit"]
+    functions = {row["key"] for row in report(trapline, changed, "function")["tables"]["groups"]["rows"] if not row["halts"]}
     if len(vmgexit) != 1 or not vmgexit[0]["count"] or not was:
         wrong.append("no exit is a VMGEXIT, or none had a detail")
-    if functions != {"hidden (confidential guest)"} or not any("confidential guest" in note for note in after["notes"]):
+    if functions != {"hidden (confidential guest)"} or not any("confidential guest" in note for note in reports[1]["notes"]):
         wrong.append(f"functions: {functions}")
     print(f"{path}: {vmgexit[0]['count'] if vmgexit else 0} of {after['counters']['exits']} exits, {len(was)} details and devices")
     return wrong

@@ -13,11 +13,10 @@ mended, or has no figure any more. The recordings none-* have nothing to gain: t
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-import version_2  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import tables  # noqa: E402
 
 # The advice that the experiment follows; of two VMs both rows of it.
 EXPERIMENTS = {"rtc": "rtc", "hpet": "hpet", "pm-timer": "pm-timer", "serial": "serial", "debug-port": "debug-port",
@@ -30,14 +29,10 @@ WITHDRAWN = {"notify", "iothread"}
 WIDEST = 2
 
 
-def run(trapline, command, path, *options):
-    return subprocess.run([trapline, command, path, "--format", "json", *options], capture_output=True, text=True, check=True).stdout
-
-
-def asked(trapline, command, path):
-    # None of the recordings had a quota, but those that say so.
-    assume = ["--assume", "no-quota"] if command == "advise" else []
-    return version_2.loads(run(trapline, command, path, *assume))
+def advice_of(trapline, path):
+    """What changes gain of the busy time. None of the recordings had a quota, but those that say so."""
+    rows = tables.of(trapline, "advise", path, "--assume", "no-quota")["advice"]["rows"]
+    return [row for row in rows if row["host_high_ns"] is None and row["gain_high_ns"] is not None]
 
 
 def paths_of(folder, name):
@@ -50,18 +45,18 @@ def paths_of(folder, name):
 def predicted(trapline, folder, name):
     if name in OF_HOST - WITHDRAWN:
         path, = paths_of(folder / "before", name)
-        report = json.loads(run(trapline, "advise", path))
+        report = tables.document(trapline, "advise", path)
         row, = (row for row in report["tables"]["advice"]["rows"] if row["id"] == EXPERIMENTS[name])
         interval = report["head"]["interval"]["end_ns"] - report["head"]["interval"]["start_ns"]
         return [round(row[edge] / interval, 4) for edge in ("host_low_ns", "host_high_ns")]
-    advice = [asked(trapline, "advise", path)["advice"] for path in paths_of(folder / "before", name)]
+    advice = [advice_of(trapline, path) for path in paths_of(folder / "before", name)]
     rows = [row for one in advice for row in one if row["id"] == EXPERIMENTS[name]]
     return [round(sum(row[edge] for row in rows) / len(advice), 4) for edge in ("gain_low", "gain_high")]
 
 
 def host_ns(trapline, path):
     """(CPU time of the VM's threads, the recording's length)"""
-    report = json.loads(run(trapline, "report", path, "--host-cpu"))
+    report = tables.document(trapline, "report", path, "--host-cpu")
     interval = report["head"]["interval"]["end_ns"] - report["head"]["interval"]["start_ns"]
     return sum(thread["ns"] for vm in report["tables"]["host_cpu"]["rows"] for thread in vm["threads"]["rows"]
                if thread["part"] is None), interval
@@ -77,7 +72,7 @@ def gain_of(trapline, folder, name):
 
 
 def busy_ns(trapline, paths):
-    overheads = [asked(trapline, "report", path)["overhead"] for path in paths]
+    overheads = [tables.document(trapline, "report", path)["head"]["overhead"] for path in paths]
     return statistics.median(sum(overhead[part] for part in ("guest_ns", "exit_ns", "not_run_ns"))
                              for overhead in overheads)
 
@@ -112,7 +107,7 @@ def main():
     if len(quiet) < 3:
         wrong.append("fewer than three recordings without anything to gain")
     for path in quiet:
-        if rows := asked(trapline, "advise", path)["advice"]:
+        if rows := advice_of(trapline, path):
             wrong.append(f"{path.name}: {[row['cause'] for row in rows]}")
     print("\n".join(wrong))
     sys.exit(bool(wrong))

@@ -18,8 +18,8 @@ import tempfile
 import threading
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-import version_2  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import tables  # noqa: E402
 
 sys.dont_write_bytecode = True
 FLEET = pathlib.Path(os.environ["TRAPLINE_SOURCE_DIR"]) / "docs/examples/fleet/fleet"
@@ -91,11 +91,9 @@ def sums_of_reports():
     """Of the recordings together, by reason and device: [exits, total]."""
     sums = collections.defaultdict(lambda: [0, 0])
     for recording in recordings:
-        report = version_2.loads(subprocess.run([trapline, "report", recording, "--format", "json", "--by", "reason,device"],
-                                           capture_output=True, check=True).stdout)
-        for row in report["groups"]["rows"]:
-            sums[row["key"]][0] += row["count"]
-            sums[row["key"]][1] += row["total_ns"] or 0
+        for key, row in tables.by_key(tables.of(trapline, "report", recording, "--by", "reason,device")).items():
+            sums[key][0] += row["count"]
+            sums[key][1] += row["total_ns"] or 0
     return {key: tuple(value) for key, value in sums.items()}
 
 
@@ -276,7 +274,7 @@ def loads_every_batch_once(cluster, work):
 
 
 def fleet_rows(cluster, sql):
-    return [list(version_2.loads(line).values()) for line in cluster.ask(0, sql + " FORMAT JSONEachRow").splitlines()]
+    return [list(json.loads(line).values()) for line in cluster.ask(0, sql + " FORMAT JSONEachRow").splitlines()]
 
 
 def main():
@@ -332,10 +330,10 @@ def in_files(cluster, work):
         settings = list(everything)
         if question == "around":
             with open(files[0], encoding="utf-8") as file:
-                row = version_2.loads(file.readline())
+                row = json.loads(file.readline())
             settings += [f"--set={key}={row[key]}" for key in ("host", "session", "start_ns")]
-        tables = [of_files(question, *settings), cluster.query(question, *settings)]
-        rows = [sorted(tuple(row[table[0].index(key)] for key in keys) for row in table[1:]) for table in tables]
+        both = [of_files(question, *settings), cluster.query(question, *settings)]
+        rows = [sorted(tuple(row[table[0].index(key)] for key in keys) for row in table[1:]) for table in both]
         assert rows[0] and rows[0] == rows[1], f"{question}: {rows}"
 
 

@@ -3,11 +3,13 @@
 counts, and each row's stack is that of a row around it, with the function added."""
 import bisect
 import collections
-import json
 import pathlib
 import re
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import tables  # noqa: E402
 
 
 def calls_by_uftrace(folder):
@@ -35,9 +37,7 @@ def without_a_caller(rows):
 
 
 def check(trapline, recording):
-    done = subprocess.run([trapline, "export", recording, "--format", "jsonl", "--rows", "functions", "--allow-empty", "-o", "-"],
-                          capture_output=True, text=True, check=True)
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = tables.rows(trapline, recording, "functions")
     folder = pathlib.Path(recording) / "uftrace.data"
     wanted = calls_by_uftrace(folder if folder.is_dir() else recording)
     found = collections.Counter(row["name"] for row in rows)

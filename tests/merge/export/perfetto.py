@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-import version_2  # noqa: E402
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / folder) for folder in ("merge", "support")]
+import tables  # noqa: E402
 from trace_processor import TraceProcessor  # noqa: E402
 
 QUERIES = {
@@ -81,12 +81,6 @@ def refuses_cycles(trapline, recording, trace):
     return done.returncode == 2 and "--tsc-khz" in done.stderr
 
 
-def rows_of(trapline, recording, kind):
-    done = subprocess.run([trapline, "export", recording, "--format", "jsonl", "--rows", kind, "--allow-empty", "-o", "-"],
-                          capture_output=True, text=True, check=True)
-    return [version_2.loads(line) for line in done.stdout.splitlines()]
-
-
 def way_of_requests(rows):
     """Of each request that a flow leads to: when the exit began at which its way begins."""
     before = {row[0]: row[3:] for row in rows["requests"]}
@@ -148,7 +142,7 @@ def check_without_exits(trapline, processor, recording, trace):
     """Where the guest ran without KVM, or KVM's events were not recorded: the other tracks are whole."""
     subprocess.run([trapline, "export", recording, "--format", "perfetto", "-o", trace, "--force"], check=True)
     rows = processor.rows(trace, QUERIES)
-    functions = rows_of(trapline, recording, "functions")
+    functions = tables.rows(trapline, recording, "functions")
     categories = {name: (int(count), int(shortest)) for name, count, _, shortest in rows["categories"]}
     problems = []
     check_about(recording, rows, lambda what, found, right: found == right or problems.append((what, found, right)))
@@ -162,12 +156,12 @@ def check_without_exits(trapline, processor, recording, trace):
 def check(trapline, processor, recording, work):
     trace = str(work / "x.pftrace")
     done = subprocess.run([trapline, "report", recording, "--format", "json"], capture_output=True, check=False)
-    report = version_2.loads(done.stdout) if done.returncode == 0 else None
+    report = json.loads(done.stdout) if done.returncode == 0 else None
     if report is None and b"holds no VM exits" not in done.stderr:
         sys.exit(f"{recording}: {done.stderr.decode()}")
-    if report is None or report["counters"]["exits"] == 0:
+    if report is None or report["tables"]["counters"]["exits"] == 0:
         return check_without_exits(trapline, processor, recording, trace)
-    if report["time_unit"] == "cycles":
+    if report["head"]["time_unit"] == "cycles":
         return refuses_cycles(trapline, recording, trace)
     subprocess.run([trapline, "export", recording, "--format", "perfetto", "-o", trace, "--force"], check=True)
     rows = processor.rows(trace, QUERIES)
@@ -177,7 +171,7 @@ def check(trapline, processor, recording, work):
         if found != wanted:
             problems.append(f"{what}: {found}, the report has {wanted}")
 
-    wanted = {row["key"]: row for row in report["groups"]["rows"]}
+    wanted = tables.by_key(report["tables"])
     expect("stats with errors", rows["errors"], [])
     expect("slices outside of their parent", rows["nesting"][0][0], "0")
     expect("parts and handlers without a parent", rows["orphans"][0][0], "0")
@@ -193,12 +187,12 @@ def check(trapline, processor, recording, work):
     if int(rows["switches"][0][0]) > 100:
         count, shortest = (int(cell) for cell in rows["host cpus"][0])
         expect("vCPUs on the host's CPUs, and their shortest time", (count > 0, shortest >= 0), (True, True))
-    guest = sum(vcpu["guest_ns"] or 0 for vcpu in report["vcpus"])
+    guest = sum(vcpu["guest_ns"] or 0 for vcpu in report["tables"]["vcpus"]["rows"])
     found = sum(int(total) for category, _, total, _ in rows["categories"] if category == "guest")
     expect("guest time", found, guest)
-    check_states(rows, report, expect)
+    check_states(rows, report["tables"], expect)
     check_about(recording, rows, expect)
-    flows = check_flows(rows, rows_of(trapline, recording, "requests"), expect)
+    flows = check_flows(rows, tables.rows(trapline, recording, "requests"), expect)
     print(f"{recording}: flows {flows}")
     for problem in problems:
         print(f"{recording}: {problem[:2000]}")

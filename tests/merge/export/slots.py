@@ -7,20 +7,17 @@ it was recorded. The place of each row is computed a second time, and the ranges
 import json
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import tables  # noqa: E402
 
 trapline, session = sys.argv[1:]
 HALF, END = 0x100000, 1 << 40
 SLOTS = [{"first": 0, "last": HALF - 1, "name": "pc.ram", "offset": 0x40000000},
          {"first": HALF, "last": END, "name": "pc.ram", "offset": 0}]
 NEW = {"first": END + 1, "last": END + 0xFFFF, "name": "new", "offset": 0}
-
-
-def rows(path, kind):
-    text = subprocess.run([trapline, "export", path, "--format", "jsonl", "--rows", kind, "-o", "-"], check=True, capture_output=True).stdout
-    return [json.loads(line) for line in text.splitlines()]
 
 
 def place(address):
@@ -31,16 +28,16 @@ def place(address):
 
 
 def main():
-    wrong = [f"without slots a row has {row}" for kind in ("faults", "working-set") for row in rows(session, kind)
+    wrong = [f"without slots a row has {row}" for kind in ("faults", "working-set") for row in tables.rows(trapline, session, kind)
              if row["slot"] is not None or row["slot_offset"] is not None]
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder) / "session"
         shutil.copytree(session, copy)
         description = json.loads((copy / "session.json").read_text(encoding="utf-8"))
-        description["pid"] = rows(session, "faults")[0]["vm"]
+        description["pid"] = tables.rows(trapline, session, "faults")[0]["vm"]
         description["edges"] = [{"slots": SLOTS}, {"slots": [*SLOTS, NEW]}]
         (copy / "session.json").write_text(json.dumps(description), encoding="utf-8")
-        faults, ranges = rows(copy, "faults"), rows(copy, "working-set")
+        faults, ranges = tables.rows(trapline, copy, "faults"), tables.rows(trapline, copy, "working-set")
     for row in faults + ranges:
         if (row["slot"], row["slot_offset"]) != place(row["address"]):
             wrong.append(f"{row['address']:#x} is told at {row['slot_offset']} of {row['slot']}, and is at {place(row['address'])}")

@@ -12,8 +12,8 @@ import sys
 import tempfile
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[2] / "support"
-sys.path.append(str(SUPPORT))
-import version_2  # noqa: E402
+sys.path[:0] = [str(SUPPORT), str(SUPPORT.with_name("merge"))]
+import tables  # noqa: E402
 from node_server import NodeServer  # noqa: E402
 
 PARTS = ("kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "halted_ns")
@@ -87,26 +87,22 @@ class Speedscope(NodeServer):
 
 
 def check(trapline, speedscope, recording):
-    report = version_2.loads(subprocess.run([trapline, "report", recording, "--format", "json"], capture_output=True,
-                                       check=True).stdout)
-    wanted = {row["key"]: [row["count"], row["total_ns"] or 0, *(row[part] or 0 for part in PARTS)]
-              for row in report["groups"]["rows"]}
+    def counts(report):
+        return {key: [row["count"], row["total_ns"] or 0] for key, row in tables.by_key(report).items()}
+
+    wanted = {key: [row["count"], row["total_ns"] or 0, *(row[part] or 0 for part in PARTS)]
+              for key, row in tables.by_key(tables.of(trapline, "report", recording)).items()}
     problems = []
 
     def expect(what, found, right):
         if found != right:
             problems.append(f"{recording}: {what}: {found}, the report has {right}")
 
-    rows = [version_2.loads(line) for line in export(trapline, recording, "--format", "jsonl").splitlines()]
+    rows = tables.rows(trapline, recording)
     expect("jsonl", sums_of_rows(rows), wanted)
-    by_waker = version_2.loads(subprocess.run([trapline, "report", recording, "--format", "json", "--by", "blocked-on"],
-                                         capture_output=True, check=True).stdout)
-    expect("jsonl, woken_by", sums_of_wakers(rows, by_waker["vcpus"]),
-           {row["key"]: [row["count"], row["total_ns"] or 0] for row in by_waker["groups"]["rows"]})
-    by_nested = version_2.loads(subprocess.run([trapline, "report", recording, "--format", "json", "--by", "nested"],
-                                          capture_output=True, check=True).stdout)
-    expect("jsonl, nested", sums_of_nested(rows),
-           {row["key"]: [row["count"], row["total_ns"] or 0] for row in by_nested["groups"]["rows"]})
+    by_waker = tables.of(trapline, "report", recording, "--by", "blocked-on")
+    expect("jsonl, woken_by", sums_of_wakers(rows, by_waker["vcpus"]["rows"]), counts(by_waker))
+    expect("jsonl, nested", sums_of_nested(rows), counts(tables.of(trapline, "report", recording, "--by", "nested")))
     expect("csv", sums_of_rows(csv.DictReader(io.StringIO(export(trapline, recording, "--format", "csv")))), wanted)
     for weight, column in (("time", 1), ("count", 0), ("user", 3)):
         folded = export(trapline, recording, "--format", "folded", "--weight", weight)

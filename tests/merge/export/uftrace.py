@@ -9,8 +9,8 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-import version_2  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import tables  # noqa: E402
 
 SCALE = {"us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 
@@ -53,19 +53,18 @@ def sums_of_dump(text):
 
 
 def check(trapline, programs, recording, work):
-    report = version_2.loads(subprocess.run([trapline, "report", recording, "--format", "json"], capture_output=True,
-                                       check=True).stdout)
+    report = tables.document(trapline, "report", recording)
     directory = work / "uftrace.data"
     command = [trapline, "export", recording, "--format", "uftrace", "-o", str(directory), "--force"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if report["time_unit"] == "cycles":
+    if report["head"]["time_unit"] == "cycles":
         return done.returncode == 2 and "--tsc-khz" in done.stderr
     if done.returncode:
         sys.exit(f"{recording}: {done.stderr}")
-    if report["user_end"] == "none":
+    if report["head"]["user_end"] == "none":
         print(f"{recording}: left out: its exits have no duration, and uftrace shows no call without one")
         return True
-    wanted = {row["key"]: [row["count"], row["total_ns"] or 0] for row in report["groups"]["rows"]}
+    wanted = {key: [row["count"], row["total_ns"] or 0] for key, row in tables.by_key(report["tables"]).items()}
     return all([check_with(program, directory, recording, wanted) for program in programs])
 
 

@@ -6,13 +6,13 @@ those of cyclictest's marker where it has them, else those of its tasks."""
 import collections
 import csv
 import io
+import json
 import pathlib
 import subprocess
 import sys
 import tempfile
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-import version_2  # noqa: E402
 from trace_processor import TraceProcessor  # noqa: E402
 
 STAGES = {"to bio": "start_to_bio", "block layer": "bio_to_issue", "disk": "issue_to_complete",
@@ -64,11 +64,11 @@ class Case:
         return done.stdout.decode("utf-8")
 
     def report(self, *words):
-        return version_2.loads(self.run("report", *words, "--format", "json"))
+        return json.loads(self.run("report", *words, "--format", "json"))["tables"]
 
     def rows(self, kind, *words):
         """Both forms of rows, which must have the same cells."""
-        lines = [version_2.loads(line) for line in
+        lines = [json.loads(line) for line in
                  self.run("export", "--format", "jsonl", "--rows", kind, "--allow-empty", "-o", "-", *words).splitlines()]
         table = list(csv.DictReader(io.StringIO(self.run("export", "--format", "csv", "--rows", kind, "--allow-empty", "-o", "-", *words))))
         as_text = [{key: "" if value is None else str(value) for key, value in row.items()} for row in lines]
@@ -87,7 +87,7 @@ class Case:
 
 def check_requests(case):
     report = case.report("--by", "span")
-    paths, workers = report["request_paths"], report.get("vhost", [])
+    paths, workers = report["request_paths"]["rows"], report["vhost"]["rows"] if "vhost" in report else []
     rows = case.query(QUERIES)
     wanted = {stage: [sum(path["block"][key]["total_ns"] for path in paths if "block" in path),
                       sum(path["block"][key]["count"] for path in paths if "block" in path)]
@@ -127,8 +127,8 @@ def check_guest_spans(case):
     spec = "marker:hit latency threshold" if marker else "sched_switch:next_pid..sched_switch:prev_pid"
     report = case.report("--by", "guest-span", "--guest-span", spec)
     named = {f"CPU {vcpu['vcpu']}/KVM (tid {vcpu['tid']})": f"vCPU {vcpu['vcpu']}"
-             for vcpu in case.report()["vcpus"]}
-    wanted = {row["key"] or spec: row for row in report["rows"]}
+             for vcpu in case.report()["vcpus"]["rows"]}
+    wanted = {row["key"] or spec: row for row in report["spans"]["rows"]}
     rows = case.query(GUEST_QUERIES, "--guest-span", spec)
     case.expect("intervals", {name: [int(cell) for cell in cells] for name, *cells in rows["spans"]},
                 {key: [row["count"], row["total_ns"], min_of, row["max_ns"]] for (key, row), min_of in
@@ -141,7 +141,7 @@ def check_guest_spans(case):
     for part, culprit, total, _ in rows["culprits"]:
         culprits[part, named.get(culprit, culprit)] += int(total)
     case.expect("culprits", culprits, collections.Counter({(row["part"], row["culprit"]): row["ns"]
-                                                           for row in report["culprits"]}))
+                                                           for row in report["culprits"]["rows"]}))
     spans = case.rows("guest-spans", "--guest-span", spec)
     sums = collections.defaultdict(collections.Counter)
     for row in spans:

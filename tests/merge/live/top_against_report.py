@@ -8,13 +8,14 @@ report says of that part of the recording: counts, parts, and where nothing bega
 handed out by the next event of its thread: of each vCPU one may count in the next interval.
 """
 import argparse
+import json
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
-import version_2  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import tables  # noqa: E402
 
 PARTS = ("kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "halted_ns")
 STATES = ("guest_ns", *PARTS, "paused_ns", "offline_ns")
@@ -50,36 +51,38 @@ if options.lines:
         printed = file.read()
 else:
     printed = run("top", "--batch", "--interval", options.interval, "--by", options.by, options.recording)
-frames = [version_2.loads(line) for line in printed.splitlines()]
-whole = version_2.loads(run("report", "--by", options.by, "--format", "json", options.recording))
-if not frames or not whole["groups"]["rows"]:
+frames = [frame["head"] | frame["head"]["interval"] | frame["tables"] for frame in map(json.loads, printed.splitlines())]
+report = json.loads(run("report", "--by", options.by, "--format", "json", options.recording))
+whole, vcpus = report["tables"], report["tables"]["vcpus"]["rows"]
+groups = tables.by_key(whole)
+if not frames or not groups:
     sys.exit(f"{options.recording}: nothing to compare")
 
 for before, after in zip(frames, frames[1:]):
     check("an interval begins where the last one ended", after["start_ns"], before["end_ns"])
-check("exits that were not told apart", sum(frame["exits_folded"] for frame in frames), 0)
+check("exits that were not told apart", sum(frame["groups"]["exits_folded"] for frame in frames), 0)
 sums: dict[str, Counter] = {}
 for frame in frames:
-    for row in frame["rows"]:
+    for row in frame["groups"]["rows"]:
         into = sums.setdefault(row["key"], Counter())
         for name in ("count", "total_ns", *PARTS):
             into[name] += row[name] or 0
         into["max_ns"] = max(into["max_ns"], row["max_ns"])
-check("rows", sorted(sums), sorted(row["key"] for row in whole["groups"]["rows"]))
-for row in whole["groups"]["rows"]:
+check("rows", sorted(sums), sorted(groups))
+for key, row in groups.items():
     for name in ("count", "total_ns", "max_ns", *PARTS):
-        check(f"{row['key']} {name}", sums.get(row["key"], Counter())[name], row[name] or 0)
+        check(f"{key} {name}", sums.get(key, Counter())[name], row[name] or 0)
 
 # Of an exit that turns out to have no entry, the time was told of before it became not seen.
-cut = whole["counters"]["entry_without_exit"] > len(whole["vcpus"])
-for vcpu in whole["vcpus"]:
-    of = [mine for frame in frames for mine in frame["vcpus"] if mine["tid"] == vcpu["tid"]]
+cut = whole["counters"]["entry_without_exit"] > len(vcpus)
+for vcpu in vcpus:
+    of = [mine for frame in frames for mine in frame["vcpus"]["rows"] if mine["tid"] == vcpu["tid"]]
     check(f"tid {vcpu['tid']} exits", sum(mine["exits"] for mine in of), vcpu["exits"])
     for name in STATES:
         mine, wanted = sum(one[name] or 0 for one in of), vcpu[name] or 0
         # Polls are known when they end: what an interval told as kernel time is halted then. A vCPU is known
         # when it first enters the guest, and that its machine was switched off when its thread ends.
-        ended = (vcpu["offline_ns"] or 0) if vcpu["end_ns"] < whole["interval"]["end_ns"] else 0
+        ended = (vcpu["offline_ns"] or 0) if vcpu["end_ns"] < report["head"]["interval"]["end_ns"] else 0
         if name == "offline_ns" and mine <= wanted or 0 <= mine - wanted <= MOST_POLLED + ended:
             continue
         if not cut:
@@ -87,16 +90,17 @@ for vcpu in whole["vcpus"]:
         elif mine < wanted:
             check(f"tid {vcpu['tid']} {name} at least", mine, wanted)
     for one in of:
-        frame = next(frame for frame in frames if one in frame["vcpus"])
+        frame = next(frame for frame in frames if one in frame["vcpus"]["rows"])
         length = frame["end_ns"] - frame["start_ns"]
         if sum(one[name] or 0 for name in STATES) > length + MOST_POLLED:
             check(f"tid {vcpu['tid']} time in an interval of", one, length)
 
 # The longest stall of the last minute, of those that ended: of vCPUs, where no whole VM's stands for them.
-found = version_2.loads(run("stalls", "--top", "0", "--format", "json", options.recording) or '{"stalls": []}')["stalls"]
+text = run("stalls", "--top", "0", "--format", "json", options.recording)
+found = json.loads(text)["tables"]["stalls"]["rows"] if text else []
 if all(stall["vcpus"] is None for stall in found):
     for frame in frames[:-1]:
-        end, stall = frame["end_ns"], frame["longest_stall"]
+        end, stall = frame["end_ns"], next(iter(frame["longest_stall"]["rows"]), None)
         ended = [one["ns"] for one in found if end - MINUTE <= one["begin_ns"] + one["ns"] < end - UNDECIDED]
         if stall is None or not stall["open"]:
             check(f"{frame['start_ns']} longest stall", (stall or {"ns": 0})["ns"] >= max(ended, default=0), True)
@@ -104,15 +108,15 @@ if all(stall["vcpus"] is None for stall in found):
             check(f"{frame['start_ns']} is a stall", stall["ns"] in [one["ns"] for one in found], True)
 
 compared = 0
-handed_out_late = len(whole["vcpus"]) if all(key.startswith("KVM_EXIT") for key in sums) else 0
+handed_out_late = len(vcpus) if all(key.startswith("KVM_EXIT") for key in sums) else 0
 for frame in frames[:: max(1, len(frames) // MOST_PARTS)]:
     def at(ns: int) -> str:
         return f"{ns // 10**9}.{ns % 10**9:09d}"
 
     text = run("report", "--by", options.by, "--format", "json", "--from", at(frame["start_ns"]), "--to",
                at(frame["end_ns"] - 1), options.recording)
-    rows = {row["key"]: row for row in version_2.loads(text)["groups"]["rows"]} if text else {}
-    for row in frame["rows"]:
+    rows = tables.by_key(json.loads(text)["tables"]) if text else {}
+    for row in frame["groups"]["rows"]:
         alone = rows.get(row["key"], Counter())
         name = f"{frame['start_ns']} {row['key']}"
         if 0 < abs(row["count"] - row["carried"] - alone["count"]) <= handed_out_late:
@@ -123,6 +127,6 @@ for frame in frames[:: max(1, len(frames) // MOST_PARTS)]:
             for column in (*PARTS, *PERCENTILES):
                 check(f"{name} {column}", row[column], alone[column])
             compared += 1
-    check(f"{frame['start_ns']} rows that top lacks", sorted(set(rows) - {row["key"] for row in frame["rows"]}), [])
+    check(f"{frame['start_ns']} rows that top lacks", sorted(set(rows) - {row["key"] for row in frame["groups"]["rows"]}), [])
 print(f"{len(frames)} intervals, {len(sums)} rows; {compared} rows of intervals alone; {failures} differences")
 sys.exit(failures != 0 or compared == 0)

@@ -1,5 +1,4 @@
 // A page in the distribution's Chromium, without a display and without a network.
-import { execFileSync } from "node:child_process";
 import { createRequire } from "node:module";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -56,20 +55,21 @@ export async function frames_of(page, action) {
   return of("ThreadControllerImpl::RunTask").filter(has).map(({ tdur }) => tdur / 1000).sort((a, b) => a - b);
 }
 
-// JSON of version 3 as it was before: tests/support/version_2.py.
-export const version2 = (text) => JSON.parse(execFileSync("python3", [join(import.meta.dirname, "../../support/version_2.py")], { input: text, maxBuffer: 1 << 28 }));
-
 // The JSON in the page's file.
-export const jsonOf = (file) => version2(/<script type="application\/json" id="data">([^]*?)<\/script>/.exec(readFileSync(file, "utf8"))[1]);
+export const jsonOf = (file) => JSON.parse(/<script type="application\/json" id="data">([^]*?)<\/script>/.exec(readFileSync(file, "utf8"))[1]);
 
-// The first recording's data in the page's file, read as docs/formats/page.md says, not by the page's own code.
+// The first recording in the page's file: its head, notes and tables, and what is packed in tables, read as
+// docs/formats/page.md says, not by the page's own code.
 export function dataOf(file) {
-  const data = jsonOf(file).recordings[0];
+  const { head, notes, tables } = jsonOf(file).recordings[0], { texts } = tables.worst;
   const objects = ({ columns, rows }) => rows.map((row) => Object.fromEntries(row.map((value, i) => [columns[i], value])));
   const named = ["vcpu", "reason", "detail", "device", "function", "preempted_by"];
-  const worst = objects(data.worst);
-  for (const exit of worst) for (const key of named) exit[key] = data.texts[exit[key]];
-  const cells = data.cells.map((flat) => {
+  const worst = objects(tables.worst);
+  for (const exit of worst) {
+    for (const key of named) exit[key] = texts[exit[key]];
+    exit.waits = Array.from({ length: exit.waits.length / 4 }, (_, i) => exit.waits.slice(4 * i, 4 * i + 4));
+  }
+  const cells = tables.cells.rows.map((flat) => {
     const left = [...flat], list = [];
     for (let time = 0; left.length; ) {
       const first = left.shift();
@@ -80,23 +80,23 @@ export function dataOf(file) {
     }
     return list;
   });
-  const neighbourhoods = data.neighbourhoods.map(([from, length, left_out, flatSpans, flatEvents]) => {
+  const neighbourhoods = tables.neighbourhoods.rows.map(([from, length, left_out, flatSpans, flatEvents]) => {
     const spans = [], events = [];
     for (let left = [...flatSpans], at = from; left.length; ) {
       const kind = ["guest", "kernel", "user", "preempted", "blocked", "halted", "handler"][left.shift()];
       at += left.shift();
       const span = { kind, begin: at, end: at + left.shift() };
-      if (kind === "handler") span.text = data.texts[left.shift()];
+      if (kind === "handler") span.text = texts[left.shift()];
       spans.push(span);
     }
     for (let left = [...flatEvents], at = from; left.length; ) {
       const lane = left.shift();
       at += left.shift();
-      events.push({ lane, at, text: data.texts[left.shift()], whose: data.texts[left.shift()] });
+      events.push({ lane, at, text: texts[left.shift()], whose: texts[left.shift()] });
     }
     return { from, to: from + length, left_out, spans, events };
   });
-  return { ...data, worst, cells, neighbourhoods };
+  return { ...head, notes, tables, texts, worst, cells, neighbourhoods };
 }
 
 // What the table shows: the key and, by column, the exact figures of the cells' hover texts.

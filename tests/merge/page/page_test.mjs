@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { mkdtempSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { axeSource, close_browser, dataOf, frames_of, jsonOf, kChromium, open, rowsOf, settled, version2 } from "./browser.mjs";
+import { axeSource, close_browser, dataOf, frames_of, jsonOf, kChromium, open, rowsOf, settled } from "./browser.mjs";
 import { small } from "./small_png.mjs";
 
 const trapline = join(process.env.TRAPLINE_BINARY_DIR ?? "", "merge/trapline");
@@ -16,7 +16,9 @@ const folder = mkdtempSync(join(tmpdir(), "trapline-page-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 
 const run = (...words) => execFileSync(trapline, words, { maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "ignore"] }).toString();
-const report = (file, by, ...more) => version2(run("report", join(recordings, file), "--by", by, "--format", "json", ...more));
+const document_of = (...words) => JSON.parse(run(...words, "--format", "json"));
+const json = (words, ...more) => document_of("report", ...words, ...more).tables;
+const report = (file, by, ...more) => json([join(recordings, file)], "--by", by, ...more);
 // The recording's page, made once.
 const written = new Map();
 function write(file, ...more) {
@@ -51,9 +53,6 @@ async function with_page(html, options, use) {
   }
 }
 
-// The tables in the page's file, as they are written.
-const tablesOf = (html) => JSON.parse(/<script type="application\/json" id="data">([^]*?)<\/script>/.exec(readFileSync(html, "utf8"))[1]).recordings[0].tables;
-
 // The words that name each recording; guest-clock has a guest's functions beside its host's kernel.
 const guest_clock = ["host.dat", "uftrace.data", "sync.txt"].map((file) => join("tests/merge/guest-clock", file));
 // On AMD, on Intel, on arm64, and with a guest's functions.
@@ -77,8 +76,6 @@ const painted = (page, chart, colour) => page.evaluate(([chart, colour]) => {
   return (found * 4) / data.length;
 }, [chart, colour]);
 
-const json = (words, ...more) => version2(run("report", ...words, "--format", "json", ...more));
-
 // Once it is drawn for the window, nothing is wider than that.
 const fits = (page) => page.waitForFunction(() => document.documentElement.scrollWidth <= innerWidth);
 
@@ -89,18 +86,17 @@ const addressed = (page) => page.waitForFunction(() => {
 });
 
 const by_key = (a, b) => (a.key < b.key ? -1 : 1);
-// As it is printed, or of the exits that ended.
-const printed = (words, by) => JSON.parse(run("report", ...words, "--format", "json", "--by", by)).tables;
-const rows_by = (words, by, report = printed(words, by)) => report.groups.rows.slice(0, 200).map((row) =>
+const rows_by = (words, by) => json(words, "--by", by).groups.rows.slice(0, 200).map((row) =>
   ({ key: row.key, count: row.count, total: row.total_ns, mean: row.mean_ns, p50: row.p50_ns, p90: row.p90_ns, p99: row.p99_ns, max: row.max_ns })).sort(by_key);
 
 // The data of the tables by every dimension, to the last figure.
+const sets_of = ({ tables }) => Object.keys(tables).filter((key) => key.startsWith("by_")).map((key) => tables[key]);
 function sets_are_the_report(words, data) {
-  assert.ok(data.sets.length > 3, `${words}`);
-  for (const { by, columns, rows } of data.sets) {
+  assert.ok(sets_of(data).length > 3, `${words}`);
+  for (const { by, columns, rows } of sets_of(data)) {
     const found = rows.map((row) => Object.fromEntries(["key", "count", "total", "mean", "p50", "p90", "p99", "max"].map((name) =>
       [name, row[columns.indexOf(columns.includes(name) ? name : `${name}_ns`)]])));
-    assert.deepEqual(found.sort(by_key), rows_by(words, by, json(words, "--by", by)), `${words} by ${by}`);
+    assert.deepEqual(found.sort(by_key), rows_by(words, by), `${words} by ${by}`);
   }
 }
 
@@ -115,27 +111,28 @@ async function shows_the_report(page, words, dimensions) {
 }
 
 // Returns whether there are guest functions.
-function sums_are_the_report(words, data) {
+function sums_are_the_report(words, { tables, ...data }) {
   const whole = json(words, "--by", "reason", "--irq", "--halt", "--guest");
   const text = words.join(" ");
   // The vCPUs' states over time, to the nanosecond.
-  for (const [i, vcpu] of whole.vcpus.entries()) {
-    const sum = (state) => data.vcpus[i].shares[state].reduce((a, b) => a + b, 0);
+  for (const [i, vcpu] of whole.vcpus.rows.entries()) {
+    const sum = (state) => tables.vcpus.rows[i].shares[state].reduce((a, b) => a + b, 0);
     for (const state of ["guest", "kernel", "user", "preempted", "blocked", "halted", "paused", "offline", "not_seen"]) {
       assert.equal(sum(state), vcpu[`${state}_ns`] ?? 0, `${text}: ${state}`);
     }
   }
-  // The cells hold every exit once.
+  // The cells hold every exit that ended once.
   const cells = data.cells.flat();
-  assert.equal(cells.reduce((n, cell) => n + cell.count, 0), whole.counters.exits, text);
+  assert.equal(cells.reduce((n, cell) => n + cell.count, 0), whole.groups.rows.reduce((n, row) => n + row.count - row.cut - row.open, 0), text);
   for (const [of, key] of [["total", "total_ns"], ["user", "user_ns"], ["preempted", "preempted_ns"], ["blocked", "blocked_ns"], ["halted", "halted_ns"]]) {
     assert.equal(cells.reduce((n, cell) => n + cell[of], 0), whole.groups.rows.reduce((n, row) => n + row[key], 0), `${text}: ${of}`);
   }
-  for (const key of ["irqs", "halts"]) assert.deepEqual(data[key], whole[key], `${text}: ${key}`);
-  assert.deepEqual(data.guest_functions, whole.guest_functions ?? [], text);
+  for (const key of ["irqs", "halts"]) assert.deepEqual(tables[key], whole[key], `${text}: ${key}`);
+  const functions = tables.guest_functions.rows;
+  assert.deepEqual(functions, whole.guest_functions?.rows ?? [], text);
   // The stacks' own time is the functions'.
   const own = new Map();
-  const { columns, rows } = data.guest_stacks;
+  const { columns, rows } = tables.guest_stacks;
   for (const row of rows) {
     const name = row[0].split(";").at(-1);
     const sums = own.get(name) ?? Object.fromEntries(columns.slice(1).map((key) => [key, 0]));
@@ -143,12 +140,12 @@ function sums_are_the_report(words, data) {
     own.set(name, sums);
   }
   for (const [name, sums] of own) {
-    const row = data.guest_functions.find((one) => one.name === name);
+    const row = functions.find((one) => one.name === name);
     assert.ok(row, `${text}: ${name}`);
     for (const [key, ns] of Object.entries(sums)) assert.equal(ns, row[key] ?? 0, `${text}: ${key} of ${name}`);
   }
-  for (const row of data.guest_functions) assert.ok(own.has(row.name) || row.own_ns === 0, `${text}: ${row.name}`);
-  return data.guest_functions.length > 0 ? 1 : 0;
+  for (const row of functions) assert.ok(own.has(row.name) || row.own_ns === 0, `${text}: ${row.name}`);
+  return functions.length > 0 ? 1 : 0;
 }
 
 // The finding, the notes and each cell of the table that both have, as they are printed. Returns how many rows those are.
@@ -196,7 +193,7 @@ async function are_their_reports(list, least) {
     seen.guest += sums_are_the_report(words, data);
     await with_page(html, { hash: "#by=reason&all=1" }, async (page) => {
       seen.compared += await has_the_texts_words(page, words, data);
-      await shows_the_report(page, words, four.includes(words) ? data.sets.map(({ by }) => by) : ["reason"]);
+      await shows_the_report(page, words, four.includes(words) ? sets_of(data).map(({ by }) => by) : ["reason"]);
       for (const width of [320, 390, 1600]) {
         await page.setViewportSize({ width, height: 900 });
         await fits(page);
@@ -250,7 +247,7 @@ const cases = {
     const html = write(linux);
     await with_page(html, {}, async (page) => {
       const data = dataOf(html);
-      const slow = report(linux, "reason", "--slower-than", "1ns").slow_exits.exits.filter((exit) => exit.reason !== "hlt" && exit.halted_ns === 0);
+      const slow = report(linux, "reason", "--slower-than", "1ns").slow_exits.rows.filter((exit) => exit.reason !== "hlt" && exit.halted_ns === 0);
       slow.sort((a, b) => b.total_ns - a.total_ns);
       assert.deepEqual(data.worst.slice(0, 100).map((exit) => exit.total_ns), slow.slice(0, 100).map((exit) => exit.total_ns));
       const start = BigInt(data.interval.start_ns);
@@ -357,7 +354,7 @@ const cases = {
       await addressed(page);
       const data = dataOf(html);
       const [from, to] = new URL(page.url()).hash.match(/time=(\d+)-(\d+)/).slice(1).map(Number);
-      const slow = report(linux, "reason", "--slower-than", "1ns").slow_exits.exits;
+      const slow = report(linux, "reason", "--slower-than", "1ns").slow_exits.rows;
       const start = Number(data.interval.start_ns);
       const bin = (exit) => Math.floor((exit.start_ns - start - data.time.origin) / data.time.bin_ns);
       const within = slow.filter((exit) => exit.reason === "io" && bin(exit) >= from && bin(exit) < to);
@@ -675,7 +672,7 @@ const cases = {
     const html = write(linux);
     for (const theme of ["light", "dark"]) {
       await with_page(html, { theme }, async (page) => {
-        const { vcpus, duration_ns, time } = dataOf(html);
+        const { tables: { vcpus: { rows: vcpus } }, duration_ns, time } = dataOf(html);
         // From the bin in which a vCPU ran first: the time before is folded away.
         const first = Math.min(...vcpus.flatMap(({ shares: { offline: _, paused: __, ...ran } }) => Object.values(ran).map((list) => list.findIndex((ns) => ns > 0)).filter((bin) => bin >= 0)));
         const shown = duration_ns - time.origin - first * time.bin_ns;
@@ -719,11 +716,11 @@ const cases = {
       await page.waitForFunction(() => location.hash.includes("busy=1"));
       await settled(page);
       const title = await page.locator("#shares-title").textContent();
-      assert.ok(title.startsWith(`Of the ${data.vcpus.length === 1 ? "vCPU's" : "vCPUs'"} busy time, ${busy}, the guest ran ${guest}%`), `${title}: ${data.finding}`);
+      assert.ok(title.startsWith(`Of the ${data.tables.vcpus.rows.length === 1 ? "vCPU's" : "vCPUs'"} busy time, ${busy}, the guest ran ${guest}%`), `${title}: ${data.finding}`);
       assert.equal(await page.locator("#busy-time").getAttribute("aria-pressed"), "true");
       assert.equal(await page.locator("#shares .b-halted").count(), 0);
       assert.equal(await painted(page, "#shares .strip", "halted"), 0);
-      for (const [i, vcpu] of data.vcpus.entries()) {
+      for (const [i, vcpu] of data.tables.vcpus.rows.entries()) {
         const sum = ["guest", "kernel", "user", "preempted", "blocked"].reduce((n, state) => n + vcpu.shares[state].reduce((a, b) => a + b, 0), 0);
         const told = await page.locator("#shares .labels").nth(i).evaluate((list) => [...list.children].reduce((n, { title }) => n + Number(title.replace(/[^\d]/g, "")), 0));
         assert.equal(told, sum, vcpu.name);
@@ -739,13 +736,13 @@ const cases = {
     const html = write(linux);
     await with_page(html, {}, async (page) => {
       const data = dataOf(html);
-      const { waits } = report(linux, "reason", "--waits");
+      const waits = report(linux, "reason", "--waits"), shown_waits = [data.tables.preempted, data.tables.blocked];
       const figures = ({ culprit, ns, count, max_ns }) => `${culprit} ${ns} ${count} ${max_ns}`;
       for (const part of ["preempted", "blocked"]) {
-        assert.equal(data.waits[part].total_ns, waits[part].total_ns);
+        assert.equal(data.tables[part].total_ns, waits[part].total_ns);
         assert.ok(waits[part].rows.length > 0, part);
-        assert.deepEqual(data.waits[part].rows.map(figures).sort(), waits[part].rows.slice(0, 30).map(figures).sort(), part);
-        for (const row of data.waits[part].rows) {
+        assert.deepEqual(data.tables[part].rows.map(figures).sort(), waits[part].rows.slice(0, 30).map(figures).sort(), part);
+        for (const row of data.tables[part].rows) {
           assert.equal(row.time.filter((_, i) => i % 2 === 1).reduce((a, b) => a + b, 0), row.ns, `${row.culprit} over time`);
         }
       }
@@ -765,7 +762,7 @@ const cases = {
       for (const shown of await page.locator("#waits tbody tr").all()) {
         const culprit = await shown.locator("th .name").first().textContent();
         const ns = (await shown.locator("td.number").first().getAttribute("title")).replace(/[^\d]/g, "");
-        const sums = Object.values(data.waits).flatMap(({ rows }) => rows.filter((one) => one.culprit === culprit)).map(({ time }) => {
+        const sums = shown_waits.flatMap(({ rows }) => rows.filter((one) => one.culprit === culprit)).map(({ time }) => {
           let bin = 0, sum = 0;
           for (let i = 0; i < time.length; i += 2) if ((bin += time[i]) < half) sum += time[i + 1];
           return sum;
@@ -883,17 +880,17 @@ const cases = {
     const files = [linux, "box/linux-irq.dat"].map((file) => join(recordings, file));
     const html = join(folder, "diff.html");
     run("diff", ...files, "--format", "html", "-o", html, "--force");
-    const expected = version2(run("diff", ...files, "--format", "json"));
+    const expected = document_of("diff", ...files), changes = expected.tables.changes.rows;
     await with_page(html, {}, async (page) => {
       const data = jsonOf(html);
       assert.equal(data.version, 3);
       assert.deepEqual(data.comparison, expected);
-      assert.deepEqual(data.recordings.map(({ sources }) => sources[0].path), files);
+      assert.deepEqual(data.recordings.map(({ tables }) => tables.sources.rows[0].path), files);
       const shown = () => page.evaluate(() => [...document.querySelectorAll("#changes tr[data-key]")].map((row) => [row.dataset.key, ...[...row.querySelectorAll("td.number")].map((cell) => cell.textContent), row.lastChild.textContent]));
       const rows = await shown();
-      assert.deepEqual(rows.map(([key]) => key), expected.rows.map(({ key }) => key));
+      assert.deepEqual(rows.map(([key]) => key), changes.map(({ key }) => key));
       for (const [i, [key, before, after, , , change, interval, verdict]] of rows.entries()) {
-        const row = expected.rows[i];
+        const row = changes[i];
         assert.deepEqual([before, after], [row.before_count, row.after_count].map((n) => n.toLocaleString("en-US")), key);
         assert.equal(verdict, "", `${key}: one run of each side proves nothing`);
         const percents = (text) => [...text.replace(/−/g, "-").replace(/,/g, "").matchAll(/([+-][\d.]+)%/g)].map(([, n]) => Number(n) / 100);
@@ -911,11 +908,11 @@ const cases = {
       await page.waitForFunction(() => document.querySelector("#latency-title").textContent.startsWith("io:"));
       await settled(page);
       assert.equal(new URL(page.url()).hash, "#metric=rate&row=io");
-      assert.match(await page.locator("#latency figcaption").textContent(), new RegExp(`before: ${expected.rows.find(({ key }) => key === "io").before_count.toLocaleString("en-US")} exits`));
+      assert.match(await page.locator("#latency figcaption").textContent(), new RegExp(`before: ${changes.find(({ key }) => key === "io").before_count.toLocaleString("en-US")} exits`));
       assert.ok(await painted(page, "#latency .bars", "heat") > 0.005);
       await page.locator("#latency .u-over").hover();
       assert.match(await page.locator("#latency .reading").textContent(), / to .*% of the exits before, .*% of the exits after$/);
-      assert.equal(await page.locator("#shares .strip canvas").count(), data.recordings.reduce((n, { vcpus }) => n + vcpus.length, 0));
+      assert.equal(await page.locator("#shares .strip canvas").count(), data.recordings.reduce((n, { tables }) => n + tables.vcpus.rows.length, 0));
       const found = await page.evaluate(`(async () => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
       assert.deepEqual(found.violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => one.id), []);
       await page.setViewportSize({ width: 390, height: 900 });
@@ -933,19 +930,19 @@ const cases = {
     const words = ["diff", "--before", ...before, "--after", ...after];
     const html = join(folder, "runs.html");
     run(...words, "--format", "html", "-o", html, "--force");
-    const expected = version2(run(...words, "--format", "json"));
-    assert.equal(expected.method, "student");
+    const expected = document_of(...words);
+    assert.equal(expected.head.method, "student");
     await with_page(html, {}, async (page) => {
       const data = jsonOf(html);
       assert.deepEqual(data.comparison, expected);
-      assert.deepEqual(data.recordings.map(({ sources }) => sources[0].path), [before[0], after[0]]);
+      assert.deepEqual(data.recordings.map(({ tables }) => tables.sources.rows[0].path), [before[0], after[0]]);
       assert.match(await page.locator("#shares").textContent(), /the first of 3 runs/);
       assert.match(await page.locator("#changes").textContent(), /3 runs before and 3 after: a change is proven where/);
       for (const metric of ["rate", "mean", "cost"]) {
         await page.selectOption("#metric", metric);
         await settled(page);
         const verdicts = await page.evaluate(() => [...document.querySelectorAll("#changes tr[data-key]")].map((row) => [row.dataset.key, row.lastChild.textContent]));
-        assert.deepEqual(verdicts, expected.rows.map((row) => [row.key, !row[metric].tested ? "too little to tell" : row[metric].proven ? "proven" : "not proven"]));
+        assert.deepEqual(verdicts, expected.tables.changes.rows.map((row) => [row.key, !row[metric].tested ? "too little to tell" : row[metric].proven ? "proven" : "not proven"]));
       }
     });
   },
@@ -957,7 +954,7 @@ const cases = {
     await with_page(html, {}, async (page) => {
       const data = dataOf(html);
       const start = Number(data.interval.start_ns);
-      assert.deepEqual(data.phases.rows.map(({ start: at, ...rest }) => ({ start_ns: at + start, ...rest })).map((row) => JSON.stringify(Object.entries(row).sort())),
+      assert.deepEqual(data.tables.phases.rows.map(({ start: at, ...rest }) => ({ start_ns: at + start, ...rest })).map((row) => JSON.stringify(Object.entries(row).sort())),
         phases.rows.map((row) => JSON.stringify(Object.entries(row).sort())));
       const rows = page.locator("#phases tbody tr");
       assert.equal(await rows.count(), phases.rows.length);
@@ -982,7 +979,7 @@ const cases = {
       const { total_ns: total, untraced_ns: untraced } = { ...json([recording], "--kernel").kernel, untraced_ns: folded.filter(([stack]) => stack.endsWith(";untraced")).reduce((n, [, ns]) => n + ns, 0) };
       assert.ok(untraced > 0);
       await with_page(html, {}, async (page) => {
-        const stacks = dataOf(html).kernel_stacks;
+        const stacks = dataOf(html).tables.kernel_stacks;
         assert.deepEqual([...stacks.rows].sort(), folded.sort());
         assert.equal(stacks.rows.reduce((n, [, ns]) => n + ns, 0), total);
         await settled(page);
@@ -1005,7 +1002,7 @@ const cases = {
     for (const [file, section] of [["kvm-iothread.dat", "requests"], ["vhost-net.dat", "vhost"]]) {
       const recording = join("tests/merge/requests", file), html = join(folder, `${file}.html`);
       run("report", recording, "--format", "html", "-o", html, "--force");
-      const { request_paths: paths, vhost = [] } = json([recording], "--by", "span");
+      const { request_paths: { rows: paths }, vhost: { rows: vhost } = {} } = json([recording], "--by", "span");
       const expected = section === "vhost" ? vhost.flatMap((row) => [row.woken_to_run, row.ran, row.notify_to_interrupt, row.raise_to_injection])
         : paths.flatMap(({ block }) => (block ? [block.start_to_bio, block.bio_to_issue, block.issue_to_complete, block.complete_to_end] : []));
       assert.ok(expected.length >= 4, `${file} has some`);
@@ -1029,16 +1026,16 @@ const cases = {
       const recording = `tests/merge/planted/${file}`;
       const html = join(folder, "stalls.html");
       run("report", recording, "--format", "html", "-o", html, "--force");
-      const found = version2(run("stalls", recording, "--top", "20", "--format", "json"));
+      const found = document_of("stalls", recording, "--top", "20").tables.stalls;
       const { page, faults, close } = await open(html, {});
-      const data = dataOf(html);
-      const start = Number(data.interval.start_ns);
-      assert.ok(found.count > 0 && data.stalls.count === found.count && data.stalls.total_ns === found.total_ns, file);
-      assert.deepEqual(data.stalls.rows.map(({ start: at, name: _, ...rest }) => ({ begin_ns: at + start, ...rest })), found.stalls);
+      const { interval, tables: { stalls } } = dataOf(html);
+      const start = Number(interval.start_ns);
+      assert.ok(found.count > 0 && stalls.count === found.count && stalls.total_ns === found.total_ns, file);
+      assert.deepEqual(stalls.rows.map(({ start: at, name: _, ...rest }) => ({ begin_ns: at + start, ...rest })), found.rows);
       const rows = page.locator("#stalls tbody tr");
-      assert.equal(await rows.count(), found.stalls.length);
+      assert.equal(await rows.count(), found.rows.length);
       assert.match(await page.locator("#stalls h2").textContent(), /made no progress for/);
-      assert.ok((await page.locator("#stalls").textContent()).includes(found.stalls[0].finding));
+      assert.ok((await page.locator("#stalls").textContent()).includes(found.rows[0].finding));
       await fits(page);
       assert.deepEqual(faults, [], file);
       await close();
@@ -1049,11 +1046,11 @@ const cases = {
     const html = write(linux, "--kernel");
     const { kernel } = report(linux, "reason", "--kernel");
     await with_page(html, {}, async (page) => {
-      const data = dataOf(html);
-      assert.equal(data.kernel.total_ns, kernel.total_ns);
-      assert.equal(data.kernel.rows_left_out, kernel.rows_left_out ?? 0);
-      const titles = data.kernel.columns.map(({ title }) => title);
-      const figures = data.kernel.rows.map((row) => Object.fromEntries(row.map((value, i) => [titles[i], value])));
+      const { kernel: shown } = dataOf(html).tables;
+      assert.equal(shown.total_ns, kernel.total_ns);
+      assert.equal(shown.left_out, kernel.left_out);
+      const titles = shown.columns.map(({ title }) => title);
+      const figures = shown.rows.map((row) => Object.fromEntries(row.map((value, i) => [titles[i], value])));
       assert.deepEqual(figures.map((row) => [row["reason: event"], row.time, row.times, row.max]),
         kernel.rows.map((row) => [`${row.reason}: ${row.part}`, row.ns, row.count, row.max_ns]));
       const share = titles.find((title) => title.startsWith("share of "));
@@ -1086,8 +1083,8 @@ const cases = {
   async page_faults_are_the_reports() {
     const session = "tests/merge/planted/pages-zapped", html = join(folder, "faults.html");
     run("report", session, "--format", "html", "-o", html, "--force");
-    const { fault_map: map } = tablesOf(html);
-    const { faults, fault_regions } = JSON.parse(run("report", session, "--faults", "--top", "1000000", "--format", "json")).tables;
+    const { fault_map: map } = dataOf(html).tables;
+    const { faults, fault_regions } = json([session], "--faults", "--top", "1000000");
     const of_cause = (rows, cause, count, ns) => rows.reduce((sums, row) => ({ ...sums, [cause(row)]: [(sums[cause(row)]?.[0] ?? 0) + count(row), (sums[cause(row)]?.[1] ?? 0) + ns(row)] }), {});
     const name = (row) => row.cause, expected = of_cause(faults.rows, name, (row) => row.count, (row) => row.total_ns);
     const keys = { "not known": "not-known", "first touch": "first-touch", "mapped for the first time": "was-there", "copy on write": "copy", "mapping removed": "removed" };
@@ -1143,8 +1140,8 @@ const cases = {
 
   async host_cpu_is_the_reports() {
     const html = write("box/two-vms.dat");
-    const vms = JSON.parse(run("report", join(recordings, "box/two-vms.dat"), "--host-cpu", "--format", "json")).tables.host_cpu.rows;
-    const { host_cpu_roles: roles, host_cpu_time: times } = tablesOf(html);
+    const vms = report("box/two-vms.dat", "reason", "--host-cpu").host_cpu.rows;
+    const { host_cpu_roles: roles, host_cpu_time: times } = dataOf(html).tables;
     assert.ok(vms.length === 2 && roles.rows.length === 2 && times.rows.length === 2);
     // The time bins sum to the totals.
     for (const row of times.rows) {
@@ -1175,20 +1172,19 @@ const cases = {
   async guest_spans_are_the_reports() {
     const { files: words, spec } = cyclictest, html = join(folder, "cyclictest.html");
     run("report", ...words, "--format", "html", "--guest-span", spec, "-o", html, "--force");
-    const whole = json(words, "--by", "guest-span", "--guest-span", spec);
-    const { worst } = version2(run("explain", ...words, "--guest-span", spec, "--worst", "10", "--format", "json"));
+    const { spans: { rows: spans }, culprits: { rows: culprits } } = json(words, "--by", "guest-span", "--guest-span", spec);
+    const worst = document_of("explain", ...words, "--guest-span", spec, "--worst", "10").tables.worst.rows;
     await with_page(html, {}, async (page) => {
-      const data = dataOf(html);
-      const start = Number(data.interval.start_ns);
-      const rows = data.guest_spans.rows.map((row, i) => ({ ...row, culprits: whole.rows[i].culprits }));
-      assert.deepEqual(rows, whole.rows);
-      assert.deepEqual(data.guest_spans.culprits, whole.culprits);
-      assert.ok(whole.culprits.length > 2 && worst.length === 10);
-      assert.deepEqual(data.guest_spans.worst.map(({ start: at, ...rest }) => ({ start_ns: at + start, ...rest })), worst);
+      const { interval, tables } = dataOf(html);
+      const start = Number(interval.start_ns);
+      assert.deepEqual(tables.spans.rows.map((row, i) => ({ ...row, culprits: spans[i].culprits })), spans);
+      assert.deepEqual(tables.span_culprits.rows, culprits);
+      assert.ok(culprits.length > 2 && worst.length === 10);
+      assert.deepEqual(tables.span_worst.rows.map(({ start: at, ...rest }) => ({ start_ns: at + start, ...rest })), worst);
       const titles = (table, column = 0) => page.locator("#guest-spans .scroll").nth(table).locator("tbody tr").evaluateAll((all, column) => all.map((row) => row.querySelectorAll("td.number[title]:not([title=''])")[column].title.replace(/\D/g, "")), column);
-      assert.deepEqual(await titles(0), whole.rows.map((row) => String(row.total_ns)));
-      assert.deepEqual(await titles(1), whole.culprits.map((row) => row.ns).sort((a, b) => b - a).slice(0, 20).map(String));
-      assert.deepEqual(await titles(2, 1), worst.map(({ tree }) => String(tree.ns)));
+      assert.deepEqual(await titles(0), spans.map((row) => String(row.total_ns)));
+      assert.deepEqual(await titles(1), culprits.map((row) => row.ns).sort((a, b) => b - a).slice(0, 20).map(String));
+      assert.deepEqual(await titles(2, 1), worst.map(({ tree }) => String(tree.rows[0].ns)));
       assert.match(await page.locator("#guest-spans-title").textContent(), /intervals of marker:hit latency threshold: half took at most/);
       assert.ok((await page.locator("#guest-spans code").textContent()).includes(`--guest-span '${spec}' --worst 10`));
       await page.setViewportSize({ width: 390, height: 900 });

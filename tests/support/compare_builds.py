@@ -3,8 +3,7 @@
 
 For each recording of tests/ (or each PATH) both run the same commands: reports as text, JSON and CSV,
 the page's data, explanations, the timeline, every export, comparisons. What they print, their messages
-and their exit statuses must be the same byte for byte: JSON of version 3 as version_2.py converts it, and
-of a report's CSV the groups, which stand first. With KEPT=FOLDER in the environment the output
+and their exit statuses must be the same byte for byte. With KEPT=FOLDER in the environment the output
 of OLD is kept there, for the next comparison with it. With WORDS=1 text may have other words and
 another order, but each number with its unit as often as before. Exit status 1 where something differs.
 """
@@ -17,8 +16,6 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-
-import version_2
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BY = ["reason", "detail", "device", "reason,device", "qemu-event", "function", "stack", "vcpu", "vm",
@@ -101,13 +98,11 @@ def figures(text):
 
 def comparable(arguments, output):
     """What is compared of an output."""
-    if "json" in arguments or "page-data" in arguments:
-        return version_2.text_of(output)
+    if {"json", "page-data", "csv"} & set(arguments):
+        return output
     if "html" in arguments:  # the page's script may differ
         return output[output.find(b'id="data"'):].split(b"</script>")[0]
-    if arguments[0] == "report" and "csv" in arguments:
-        return output.split(b"\n\n")[0].rstrip(b"\n")
-    return figures(output) if "csv" not in arguments else output
+    return figures(output)
 
 
 def run(binary, arguments):

@@ -19,16 +19,15 @@ const run = (...words) => execFileSync(trapline, words, { maxBuffer: 1 << 28, st
 const document_of = (...words) => JSON.parse(run(...words, "--format", "json"));
 const json = (words, ...more) => document_of("report", ...words, ...more).tables;
 const report = (file, by, ...more) => json([join(recordings, file)], "--by", by, ...more);
-// The recording's page, made once.
+// The page that a command writes, made once.
 const written = new Map();
-function write(file, ...more) {
-  const words = [join(recordings, file), ...more], key = words.join(" ");
-  if (!written.has(key)) {
-    written.set(key, join(folder, `page-${written.size}.html`));
-    run("report", ...words, "--format", "html", "-o", written.get(key));
-  }
-  return written.get(key);
+function page_of(...words) {
+  const key = words.join(" "), html = written.get(key) ?? join(folder, `page-${written.size}.html`);
+  if (!written.has(key)) run(...words, "--format", "html", "-o", html);
+  written.set(key, html);
+  return html;
 }
+const write = (file, ...more) => page_of("report", join(recordings, file), ...more);
 const linux = "svm-linux-2vcpu.dat";
 const cyclictest = { files: ["host.dat", "guest.dat", "sync.txt"].map((file) => join("tests/merge/cyclictest", file)), spec: "marker:hit latency threshold" };
 
@@ -75,6 +74,13 @@ const painted = (page, chart, colour) => page.evaluate(([chart, colour]) => {
   for (let i = 0; i < data.length; i += 4) if (data[i] === r && data[i + 1] === g && data[i + 2] === b) ++found;
   return (found * 4) / data.length;
 }, [chart, colour]);
+
+// By the debugger's door: the page's own policy lets no other script in.
+async function axe_finds_nothing(page, when) {
+  const found = await page.evaluate(`(async () => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
+  const bad = found.violations.filter((one) => ["serious", "critical"].includes(one.impact));
+  assert.deepEqual(bad.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).slice(0, 3).join(" ")}`), [], when);
+}
 
 // Once it is drawn for the window, nothing is wider than that.
 const fits = (page) => page.waitForFunction(() => document.documentElement.scrollWidth <= innerWidth);
@@ -178,9 +184,9 @@ async function has_the_texts_words(page, words, data) {
 async function are_their_reports(list, least) {
   const seen = { pages: 0, guest: 0, compared: 0 };
   for (const words of list) {
-    const html = join(folder, "one.html");
+    let html;
     try {
-      run("report", ...words, "--format", "html", "-o", html, "--force");
+      html = page_of("report", ...words);
     } catch {
       // Without exits there is no page; the report says so as well.
       assert.throws(() => run("report", ...words, "--by", "reason"), words.join(" "));
@@ -222,8 +228,7 @@ const cases = {
         assert.match(await page.locator("#shares-title").textContent(), /^Of the (vCPU's|vCPUs') busy time, [\d.]+ \S+, the guest ran [\d.]+%/);
         assert.ok(await page.locator("#exit .near svg").first().isVisible());
         assert.ok((await page.locator("#recorded").textContent()).includes("Command"), "what session.json says");
-        const found = await page.evaluate(`(async () => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
-        assert.deepEqual(found.violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => `${one.id}: ${one.nodes[0].html}`), [], theme);
+        await axe_finds_nothing(page, theme);
       });
     }
   },
@@ -233,8 +238,7 @@ const cases = {
     mkdirSync(session);
     writeFileSync(join(session, "trace.dat"), readFileSync(join(recordings, linux)));
     writeFileSync(join(session, "session.json"), JSON.stringify({ version: 1, closed: true, losses: [{ cpu: 0, unwritten_pages: 7 }] }));
-    const html = join(folder, "lacking.html");
-    run("report", session, "--format", "html", "-o", html);
+    const html = page_of("report", session);
     await with_page(html, {}, async (page) => {
       const text = await page.locator("main").textContent();
       assert.ok(!text.includes("No events were lost"), text);
@@ -514,16 +518,12 @@ const cases = {
 
   // At three widths, in both themes, with a choice, an open exit and a filter; once with everything unfolded.
   async axe_finds_nothing_serious() {
-    const with_spans = join(folder, "spans.html");
-    run("report", ...cyclictest.files, "--format", "html", "--guest-span", cyclictest.spec, "-o", with_spans, "--force");
+    const with_spans = page_of("report", ...cyclictest.files, "--guest-span", cyclictest.spec);
     for (const [html, width] of [390, 1024, 1440].flatMap((width) => [[write("box/linux-irq.dat"), width], [with_spans, width]])) {
       for (const theme of ["light", "dark"]) {
         await with_page(html, { theme, width, hash: "#exit=0&row=reason%3Dio&time=3-200&find=o" }, async (page) => {
           if (theme === "dark") await page.click("#recorded summary");
-          // By the debugger's door: the page's own policy lets no other script in.
-          const found = await page.evaluate(`(async () => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
-          const bad = found.violations.filter((one) => ["serious", "critical"].includes(one.impact));
-          assert.deepEqual(bad.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).slice(0, 3).join(" ")}`), [], `${theme} at ${width}`);
+          await axe_finds_nothing(page, `${theme} at ${width}`);
           await fits(page);
         });
       }
@@ -593,10 +593,8 @@ const cases = {
     patch(join(recordings, "vmx/demo-guest.elf"), elf, [["cpuid_read", "<img src=x"], ["touch_page", "</script> "]]);
     writeFileSync(join(session, "session.json"), JSON.stringify({ closed: true, host: { machine: "<svg onload=alert(3)>", kernel: "\u0000\u202e", cpus: 2 },
       versions: { qemu: "</script><script>alert(4)</script>" }, command: ["qemu", "<iframe src=javascript:alert(5)>", "\u2028'\"`${alert(6)}"] }));
-    const html = join(folder, "hostile.html");
-    run("report", trace, "--symbols", elf, "--format", "html", "-o", html, "--force");
-    const of_session = join(folder, "hostile-session.html");
-    run("report", session, "--symbols", elf, "--format", "html", "-o", of_session, "--force");
+    const html = page_of("report", trace, "--symbols", elf);
+    const of_session = page_of("report", session, "--symbols", elf);
     for (const file of [html, of_session]) {
       assert.equal(readFileSync(file, "utf8").match(/<script/g).length, 2, "the data ends no script and begins none");
       await with_page(file, { hash: "#by=function&exit=0" }, async (page) => {
@@ -614,8 +612,7 @@ const cases = {
       });
     }
     // The comparison's page: the same bytes on both of its sides, in its rows and in what it was recorded with.
-    const compared = join(folder, "hostile-diff.html");
-    run("diff", session, session, "--by", "device,function", "--symbols", elf, "--format", "html", "-o", compared, "--force");
+    const compared = page_of("diff", session, session, "--by", "device,function", "--symbols", elf);
     assert.equal(readFileSync(compared, "utf8").match(/<script/g).length, 2, "the data ends no script and begins none");
     await with_page(compared, {}, async (page) => {
       assert.equal(await page.evaluate(() => document.querySelectorAll("main :is(img, iframe, object, embed, script, b, a[href], [onerror], [onload])").length), 0);
@@ -774,9 +771,7 @@ const cases = {
 
   // What is on the page is what trapline timeline prints of the same part.
   async a_part_of_the_timeline_is_a_page() {
-    const html = join(folder, "timeline.html");
-    const part = ["timeline", join(recordings, linux), "--around", "max"];
-    run(...part, "--format", "html", "-o", html, "--force");
+    const part = ["timeline", join(recordings, linux), "--around", "max"], html = page_of(...part);
     const text = run(...part);
     await with_page(html, {}, async (page) => {
       const data = jsonOf(html);
@@ -803,16 +798,14 @@ const cases = {
       assert.ok(await page.locator(".events li").count() < all);
       await page.keyboard.press("0");
       assert.equal(await page.locator(".events li").count(), all);
-      const found = await page.evaluate(`(async () => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
-      assert.deepEqual(found.violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => one.id), []);
+      await axe_finds_nothing(page);
     });
   },
 
   // Requests with their stages and vhost workers have lanes; what is on them is what the exports have.
   async the_timeline_has_requests_and_workers() {
     for (const [file, rows] of [["kvm-iothread.dat", "requests"], ["vhost-net.dat", "vhost"]]) {
-      const recording = join("tests/merge/requests", file), html = join(folder, `timeline-${file}.html`);
-      run("timeline", recording, "--from", "+0s", "--format", "html", "-o", html, "--force");
+      const recording = join("tests/merge/requests", file), html = page_of("timeline", recording, "--from", "+0s");
       const exported = run("export", recording, "--format", "jsonl", "--rows", rows, "-o", "-").trim().split("\n").map((line) => JSON.parse(line));
       await with_page(html, {}, async (page) => {
         const data = jsonOf(html);
@@ -878,8 +871,7 @@ const cases = {
   // Figures, intervals and distributions of both sides are those of trapline diff and trapline report.
   async two_recordings_are_one_page() {
     const files = [linux, "box/linux-irq.dat"].map((file) => join(recordings, file));
-    const html = join(folder, "diff.html");
-    run("diff", ...files, "--format", "html", "-o", html, "--force");
+    const html = page_of("diff", ...files);
     const expected = document_of("diff", ...files), changes = expected.tables.changes.rows;
     await with_page(html, {}, async (page) => {
       const data = jsonOf(html);
@@ -913,8 +905,7 @@ const cases = {
       await page.locator("#latency .u-over").hover();
       assert.match(await page.locator("#latency .reading").textContent(), / to .*% of the exits before, .*% of the exits after$/);
       assert.equal(await page.locator("#shares .strip canvas").count(), data.recordings.reduce((n, { tables }) => n + tables.vcpus.rows.length, 0));
-      const found = await page.evaluate(`(async () => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
-      assert.deepEqual(found.violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => one.id), []);
+      await axe_finds_nothing(page);
       await page.setViewportSize({ width: 390, height: 900 });
       await fits(page);
     });
@@ -928,8 +919,7 @@ const cases = {
   async several_runs_are_one_page() {
     const [before, after] = [["hog", "lock", "vm"], ["disk", "halt", "storm"]].map((side) => side.map((name) => join(recordings, `../merge/planted/${name}.dat`)));
     const words = ["diff", "--before", ...before, "--after", ...after];
-    const html = join(folder, "runs.html");
-    run(...words, "--format", "html", "-o", html, "--force");
+    const html = page_of(...words);
     const expected = document_of(...words);
     assert.equal(expected.head.method, "student");
     await with_page(html, {}, async (page) => {
@@ -973,8 +963,7 @@ const cases = {
   // The kernel's flame graph has the stacks of export --kernel, which sum to the report's figure.
   async the_kernels_flame_graph_is_the_folded_stacks() {
     for (const [file, busiest] of [["functions.dat", /^kvm_tdp_page_fault\(\) in npf took [\d.]+%/], ["events.dat", /^after kvm_page_fault in npf took/]]) {
-      const recording = join("tests/merge/inside-kernel", file), html = join(folder, `${file}.html`);
-      run("report", recording, "--kernel", "--format", "html", "-o", html, "--force");
+      const recording = join("tests/merge/inside-kernel", file), html = page_of("report", recording, "--kernel");
       const folded = run("export", recording, "--format", "folded", "--kernel", "-o", "-").trim().split("\n").map((line) => [line.slice(0, line.lastIndexOf(" ")), Number(line.slice(line.lastIndexOf(" ") + 1))]);
       const { total_ns: total, untraced_ns: untraced } = { ...json([recording], "--kernel").kernel, untraced_ns: folded.filter(([stack]) => stack.endsWith(";untraced")).reduce((n, [, ns]) => n + ns, 0) };
       assert.ok(untraced > 0);
@@ -1000,8 +989,7 @@ const cases = {
   // Requests with their stages in the host's block layer, and vhost workers: each line is the report's.
   async requests_and_workers_are_the_reports() {
     for (const [file, section] of [["kvm-iothread.dat", "requests"], ["vhost-net.dat", "vhost"]]) {
-      const recording = join("tests/merge/requests", file), html = join(folder, `${file}.html`);
-      run("report", recording, "--format", "html", "-o", html, "--force");
+      const recording = join("tests/merge/requests", file), html = page_of("report", recording);
       const { request_paths: { rows: paths }, vhost: { rows: vhost } = {} } = json([recording], "--by", "span");
       const expected = section === "vhost" ? vhost.flatMap((row) => [row.woken_to_run, row.ran, row.notify_to_interrupt, row.raise_to_injection])
         : paths.flatMap(({ block }) => (block ? [block.start_to_bio, block.bio_to_issue, block.issue_to_complete, block.complete_to_end] : []));
@@ -1024,8 +1012,7 @@ const cases = {
   async stalls_are_those_of_the_command() {
     for (const file of ["stop.dat", "uffd.dat", "hog.dat"]) {
       const recording = `tests/merge/planted/${file}`;
-      const html = join(folder, "stalls.html");
-      run("report", recording, "--format", "html", "-o", html, "--force");
+      const html = page_of("report", recording);
       const found = document_of("stalls", recording, "--top", "20").tables.stalls;
       const { page, faults, close } = await open(html, {});
       const { interval, tables: { stalls } } = dataOf(html);
@@ -1068,8 +1055,7 @@ const cases = {
   },
 
   async tables_without_a_view_have_plain_names() {
-    const session = "tests/merge/planted/pages-zapped", html = join(folder, "plain.html");
-    run("report", session, "--faults", "--host-cpu", "--format", "html", "-o", html, "--force");
+    const session = "tests/merge/planted/pages-zapped", html = page_of("report", session, "--faults", "--host-cpu");
     await with_page(html, {}, async (page) => {
       const tables = page.locator("section[id^=table-]");
       assert.deepEqual(await tables.locator("h2").allTextContents(),
@@ -1081,8 +1067,7 @@ const cases = {
   },
 
   async page_faults_are_the_reports() {
-    const session = "tests/merge/planted/pages-zapped", html = join(folder, "faults.html");
-    run("report", session, "--format", "html", "-o", html, "--force");
+    const session = "tests/merge/planted/pages-zapped", html = page_of("report", session);
     const { fault_map: map } = dataOf(html).tables;
     const { faults, fault_regions } = json([session], "--faults", "--top", "1000000");
     const of_cause = (rows, cause, count, ns) => rows.reduce((sums, row) => ({ ...sums, [cause(row)]: [(sums[cause(row)]?.[0] ?? 0) + count(row), (sums[cause(row)]?.[1] ?? 0) + ns(row)] }), {});
@@ -1127,8 +1112,7 @@ const cases = {
       });
     }
     // The page of two restores has their causes, and its command is theirs.
-    const both = join(folder, "faults-diff.html");
-    run("diff", "tests/merge/planted/pages-copied", "tests/merge/planted/pages-swapped", "--faults", "--format", "html", "-o", both, "--force");
+    const both = page_of("diff", "tests/merge/planted/pages-copied", "tests/merge/planted/pages-swapped", "--faults");
     await with_page(both, {}, async (page) => {
       assert.equal(await page.locator("#command").textContent(), "trapline diff tests/merge/planted/pages-copied tests/merge/planted/pages-swapped --faults");
       assert.deepEqual((await page.locator("#changes tbody tr [data-row]").evaluateAll((rows) => rows.map((row) => row.dataset.row))).sort(),
@@ -1165,13 +1149,11 @@ const cases = {
       for (const [i, parts] of widths.entries()) assert.ok(Math.abs(parts[0] / parts.reduce((a, b) => a + b) - vms[i].threads.rows.filter((row) => row.part === null && row.role === "vcpu").reduce((n, row) => n + row.ns, 0) / vms[i].ns) < 0.01);
     });
     // Without sched_switch nothing is known, and nothing is shown.
-    run("report", "tests/merge/planted/no-sched.dat", "--format", "html", "-o", join(folder, "no-sched.html"), "--force");
-    await with_page(join(folder, "no-sched.html"), {}, async (page) => assert.equal(await page.locator("#host-cpu").count(), 0));
+    await with_page(page_of("report", "tests/merge/planted/no-sched.dat"), {}, async (page) => assert.equal(await page.locator("#host-cpu").count(), 0));
   },
 
   async guest_spans_are_the_reports() {
-    const { files: words, spec } = cyclictest, html = join(folder, "cyclictest.html");
-    run("report", ...words, "--format", "html", "--guest-span", spec, "-o", html, "--force");
+    const { files: words, spec } = cyclictest, html = page_of("report", ...words, "--guest-span", spec);
     const { spans: { rows: spans }, culprits: { rows: culprits } } = json(words, "--by", "guest-span", "--guest-span", spec);
     const worst = document_of("explain", ...words, "--guest-span", spec, "--worst", "10").tables.worst.rows;
     await with_page(html, {}, async (page) => {
@@ -1191,7 +1173,7 @@ const cases = {
       await fits(page);
     });
     // Where nothing is found there is no page, and it is said why.
-    assert.throws(() => run("report", words[0], "--format", "html", "--guest-span", spec, "-o", join(folder, "none.html")));
+    assert.throws(() => page_of("report", words[0], "--guest-span", spec));
   },
 
   async it_prints_with_nothing_cut_off() {
@@ -1208,11 +1190,10 @@ const cases = {
   async the_pictures_of_the_documents_are_of_this_page() {
     const images = "docs/images", digests = join(images, "views.json");
     const pages = {
-      linux: write(linux), guest: join(folder, "guest.html"), spans: join(folder, "guest-spans.html"), diff: join(folder, "diff.html"),
+      linux: write(linux), guest: page_of("report", ...guest_clock),
+      spans: page_of("report", ...cyclictest.files, "--guest-span", cyclictest.spec),
+      diff: page_of("diff", join(recordings, linux), join(recordings, "box/linux-irq.dat")),
     };
-    run("report", ...guest_clock, "--format", "html", "-o", pages.guest, "--force");
-    run("report", ...cyclictest.files, "--guest-span", cyclictest.spec, "--format", "html", "-o", pages.spans, "--force");
-    run("diff", join(recordings, linux), join(recordings, "box/linux-irq.dat"), "--format", "html", "-o", pages.diff, "--force");
     const views = [["shares", "linux"], ["table", "linux"], ["exit", "linux"], ["waits", "linux"], ["guest", "guest"], ["guest-spans", "spans"], ["diff", "diff", "changes"]];
     const now = {};
     for (const [name, of, id] of views) {
@@ -1228,40 +1209,6 @@ const cases = {
     if (process.env.TRAPLINE_PICTURES === "write") writeFileSync(digests, `${JSON.stringify(now, null, 2)}\n`);
     assert.deepEqual(readdirSync(images).filter((file) => file.endsWith(".png")).sort(), Object.keys(now).sort());
     assert.deepEqual(JSON.parse(readFileSync(digests, "utf8")), now, "docs/images show an older page: run tests/merge/page/pictures");
-  },
-
-  // Test outputs: five views, both themes, and a phone.
-  async screenshots() {
-    const out = process.env.TRAPLINE_PAGE_SHOTS ?? join(process.env.TRAPLINE_BINARY_DIR, "page-screenshots");
-    mkdirSync(out, { recursive: true });
-    const html = write(linux);
-    const of_guest = join(folder, "guest.html"), of_both = join(folder, "diff.html"), of_spans = join(folder, "guest-spans.html");
-    run("report", ...cyclictest.files, "--guest-span", cyclictest.spec, "--format", "html", "-o", of_spans, "--force");
-    run("report", ...guest_clock, "--format", "html", "-o", of_guest, "--force");
-    run("diff", join(recordings, linux), join(recordings, "box/linux-irq.dat"), "--format", "html", "-o", of_both, "--force");
-    for (const theme of ["light", "dark"]) {
-      const { page, close } = await open(html, { theme, hash: "#exit=0", width: 1040 });
-      const shoot = async (of, name) => {
-        const png = small(await of.screenshot());
-        assert.ok(png.length > 3_000 && png.length < 100_000, `${name}: ${png.length} bytes`);
-        writeFileSync(join(out, `${name}-${theme}.png`), png);
-      };
-      await shoot(page, "top");
-      await page.evaluate(() => { document.querySelector(".bar").style.position = "static"; });
-      for (const view of ["shares", "table", "latency", "flame", "worst", "exit", "waits", "requests"]) {
-        await shoot(page.locator(`#${view}`), view);
-      }
-      await close();
-      for (const [file, view, name] of [[of_guest, "#guest", "guest"], [of_spans, "#guest-spans", "guest-spans"], [of_both, "#changes", "diff"]]) {
-        const other = await open(file, { theme, width: 1040 });
-        await other.page.evaluate(() => { const bar = document.querySelector(".bar"); if (bar) bar.style.position = "static"; });
-        await shoot(other.page.locator(view), name);
-        await other.close();
-      }
-      const phone = await open(html, { theme, width: 390 });
-      await shoot(phone.page, "phone");
-      await phone.close();
-    }
   },
 };
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """What `trapline diff` finds of delays that were planted in one device.
 
-usage: planted_delays.py [--check] TRAPLINE ROW BY BEFORE AFTER:NANOSECONDS...
+usage: planted_delays.py TRAPLINE ROW BY BEFORE AFTER:NANOSECONDS...
 
 The recordings are those of tests/bench/merge/slow-device: BEFORE without a delay, in each AFTER every exit of
 ROW (a row of `trapline diff --by BY`) takes NANOSECONDS longer in QEMU. Prints a line for each AFTER and each
 of ROW's figures that a constant delay moves by a known amount: mean, p50, time in QEMU; what was planted, as a
 part of that figure before; what diff found.
---check: ends with 1 when p50 or the time in QEMU differ from what was planted by more than a hundredth of the figure
+Ends with 1 when p50 or the time in QEMU differ from what was planted by more than a hundredth of the figure
 (p50: and its bucket), or when diff calls anything of these single runs proven. The mean is not held to it: it
 also has what a few exits lost to other threads.
 """
@@ -25,9 +25,7 @@ def percent(value: float) -> str:
 
 
 def main() -> None:
-    args = sys.argv[1:]
-    check = args[:1] == ["--check"]
-    trapline, name, by, before, *afters = args[check:]
+    trapline, name, by, before, *afters = sys.argv[1:]
     failures = []
     print("| after | figure | before | planted | found |")
     print("|---|---|---|---|---|")
@@ -49,7 +47,7 @@ def main() -> None:
                 failures.append(f"{figure} of {file}: {percent(found['change'])} for {percent(planted)}")
     for failure in failures:
         print(failure, file=sys.stderr)
-    sys.exit(1 if check and failures else 0)
+    sys.exit(1 if failures else 0)
 
 
 main()

@@ -7,12 +7,11 @@ SESSION has its guest calls in trace_marker. docs/formats/report.md, "Calls", ha
 """
 import collections
 import re
-import subprocess
 import sys
 
+import recording
 import tables
 
-LINE = re.compile(r"^.*-(\d+)\s+\[\d+\]\s+(?:\S+\s+)?(\d+)\.(\d{9}):\s+(\w+):\s+(.*)$")
 CALL = re.compile(r"^(?:\S+: )?trapline: ([EX]) cpu\d+ d=(\d+) 0x[0-9a-f]+ (.*)$")
 QEMU = re.compile(r"^(?:\S+: )?([a-z]\w*) .*?(?:name '([^']*)')?$")
 PARTS = ("guest", "user", "preempted", "blocked")
@@ -58,17 +57,11 @@ class Thread:
 
 
 def truth(path):
-    text = subprocess.run(["trace-cmd", "report", "-t", "-N", path], check=True,
-                          capture_output=True, text=True).stdout
     functions = collections.defaultdict(collections.Counter)
     threads = {}
     now = 0
-    for line in text.splitlines():
-        match = LINE.match(line)
-        if not match:
-            continue
-        tid, now = int(match[1]), int(match[2] + match[3])
-        name, rest = match[4], match[5]
+    for event in recording.read(path)[0]:
+        tid, now, name, rest = event.tid, event.at, event.name, event.text
         if name == "sched_switch":
             words = re.search(r"prev_pid=(\d+) .*prev_state=(\S+) ==> .*next_pid=(\d+)", rest)
             prev, state, following = int(words[1]), words[2], int(words[3])

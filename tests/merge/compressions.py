@@ -10,21 +10,13 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
-from recompress import recompressed  # noqa: E402
+from recompress import converted, recompressed  # noqa: E402
 
 
 def report(trapline, path):
     run = subprocess.run([trapline, "report", path, "--by", "reason,detail,device", "--top", "0", "--format", "json"],
                          capture_output=True, check=False)
     return run.returncode, run.stdout.replace(json.dumps(path, ensure_ascii=False).encode(), b'"FILE"')
-
-
-def make_copy(path, compression, copy):
-    if compression != "zstd":
-        copy.write_bytes(recompressed(str(path), compression))
-        return
-    subprocess.run(["trace-cmd", "convert", "--file-version", "7", "--compression", "zstd", "-i", path, "-o", copy],
-                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def main():
@@ -36,7 +28,7 @@ def main():
             expected = report(trapline, str(path))
             for compression in ("zlib", "zstd", "none"):
                 copy = Path(work) / "copy.dat"
-                make_copy(path, compression, copy)
+                copy.write_bytes(converted(path, 7, "zstd") if compression == "zstd" else recompressed(path, compression))
                 copies += 1
                 if report(trapline, str(copy)) != expected:
                     wrong += 1

@@ -14,31 +14,15 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
-from recompress import Copy, recompressed, text_at  # noqa: E402
+from recompress import Copy, converted, recompressed, text_at  # noqa: E402
+from ring_page import areas, entries_of  # noqa: E402
 
 PAGE = 4096
 LEAST_DATA_CUTS = 3
-PADDING, TIME_EXTEND, TIME_STAMP = 29, 30, 31
 
 
 def events_of(page):
-    """How many events a page of the ring buffer has."""
-    at, end, count = 16, 16 + (struct.unpack_from("<Q", page, 8)[0] & (1 << 27) - 1), 0
-    while at + 4 <= end:
-        head, = struct.unpack_from("<I", page, at)
-        kind, delta = head & 31, head >> 5
-        at += 4
-        if 1 <= kind <= 28:
-            at, count = at + 4 * kind, count + 1
-        elif kind == 0:
-            at, count = at + (struct.unpack_from("<I", page, at)[0] + 3 & ~3), count + 1
-        elif kind == PADDING:
-            if delta == 0:
-                break
-            at += struct.unpack_from("<I", page, at)[0]
-        else:
-            at += 4
-    return count
+    return sum(kind <= 28 for _, kind, _, _ in entries_of(page))
 
 
 def buffers_v7(data):
@@ -94,19 +78,11 @@ def pages_of(plain):
             for _, cpus in buffers_v7(plain) for _, at, size in cpus for i in range(0, size, PAGE)]
 
 
-def version6(path, folder):
-    """The recording as version 6, and its pieces; nothing where it has instances."""
-    out = Path(folder) / "six.dat"
-    subprocess.run(["trace-cmd", "convert", "--file-version", "6", "--compression", "none", "-i", str(path), "-o",
-                    str(out)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    data = out.read_bytes()
-    table = data.index(b"flyrecord\0") + 10
-    cpus, = struct.unpack_from("<I", data, data.index(b"options  \0") - 4)
-    pieces = []
-    for cpu in range(cpus):
-        at, size = struct.unpack_from("<QQ", data, table + 16 * cpu)
-        pieces += [(at + i + PAGE, events_of(data[at + i:at + i + PAGE])) for i in range(0, size, PAGE)]
-    return data, pieces
+def version6(path):
+    """The recording as version 6, and its pieces."""
+    data = converted(path)
+    return data, [(at + PAGE, events_of(data[at:at + PAGE]))
+                  for offset, size in areas(data) for at in range(offset, offset + size, PAGE)]
 
 
 class Check:
@@ -155,7 +131,7 @@ def main():
             packed = Copy(plain, "zlib").write()
             check.cut_everywhere(name + ", zlib", packed, pieces_v7(packed, pages))
             if len(buffers_v7(data)) == 1:
-                check.cut_everywhere(name + ", version 6", *version6(path, work))
+                check.cut_everywhere(name + ", version 6", *version6(path))
     print(f"{check.cuts} cuts, {check.with_events} of them with events: {check.wrong} wrong")
     return 1 if check.wrong or check.with_events < check.cuts // 2 else 0
 

@@ -16,7 +16,11 @@ import tempfile
 
 import tables
 
-PAGE, COMMIT_SIZE = 4096, 0x7FFFFFF
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from recompress import converted  # noqa: E402
+from ring_page import areas, entries_of  # noqa: E402
+
+PAGE = 4096
 HIDDEN = "hidden (confidential guest)"
 
 
@@ -32,43 +36,26 @@ def kvm_exit_format(path):
     return int(event[1]), offset["common_pid"], offset["guest_rip"]
 
 
-def data_of_events(page):
-    """Where each event's data begins in the page."""
-    at, end = 16, 16 + (struct.unpack_from("<Q", page, 8)[0] & COMMIT_SIZE)
-    while at < end:
-        kind = struct.unpack_from("<I", page, at)[0] & 31
-        if kind in (30, 31):  # a time
-            at += 8
-        elif kind == 29:  # padding
-            at += 4 + struct.unpack_from("<I", page, at + 4)[0]
-        elif kind:
-            yield at + 4
-            at += 4 + 4 * kind
-        else:
-            yield at + 8
-            at += 4 + struct.unpack_from("<I", page, at + 4)[0]
-
-
 def hide(path, hides):
     """Makes the rip 0 of each kvm_exit for which hides(thread) says so."""
     event, pid_at, rip_at = kvm_exit_format(path)
-    extents = re.findall(r"^\s+(\d+)\s+(\d+)\s+\[offset, size of cpu \d+\]", output("trace-cmd", "dump", "--flyrecord", path),
-                         re.M)
-    file = bytearray(pathlib.Path(path).read_bytes())
-    for offset, size in (map(int, extent) for extent in extents):
+    file = bytearray(path.read_bytes())
+    for offset, size in areas(file):
         for start in range(offset, offset + size, PAGE):
-            for at in data_of_events(file[start:start + PAGE]):
-                thread = struct.unpack_from("<i", file, start + at + pid_at)[0]
-                if struct.unpack_from("<H", file, start + at)[0] == event and hides(thread):
-                    struct.pack_into("<Q", file, start + at + rip_at, 0)
-    pathlib.Path(path).write_bytes(file)
+            for at, kind, _, _ in entries_of(file[start:start + PAGE]):
+                at += start + (4 if kind else 8)
+                if kind > 28 or struct.unpack_from("<H", file, at)[0] != event:
+                    continue
+                if hides(struct.unpack_from("<i", file, at + pid_at)[0]):
+                    struct.pack_into("<Q", file, at + rip_at, 0)
+    path.write_bytes(file)
 
 
 class Session:
     def __init__(self, trapline, folder, original, hides):
         self.trapline, self.path = trapline, pathlib.Path(folder)
         shutil.copy(original / "session.json", self.path)
-        output("trace-cmd", "convert", "--file-version", "6", "-i", original / "trace.dat", "-o", self.path / "trace.dat")
+        (self.path / "trace.dat").write_bytes(converted(original / "trace.dat"))
         hide(self.path / "trace.dat", hides)
         self.symbols = self.path / "symbols"
         self.symbols.write_text("0000000000000000 T at_zero\n0000000000001000 T above\n")

@@ -12,19 +12,19 @@ import sys
 import tempfile
 from pathlib import Path
 
+import recording
 
-LINE = re.compile(r"-(\d+) +\[\d+\] +(\d+)\.(\d{9}): print: +0x[0-9a-f]+: (\w+) (.*)$")
 DECLARED = {"virtio_blk_handle_read": "vdev req sector nsectors", "virtio_blk_handle_write": "vdev req sector nsectors",
             "virtio_blk_req_complete": "vdev req status", "virtio_queue_notify": "vdev n vq",
             "virtio_notify": "vdev vq", "virtio_notify_irqfd": "vdev vq", "virtio_notify_irqfd_deferred_fn": "vdev vq"}
 
 
-def events_of(recording):
-    printed = subprocess.run(["trace-cmd", "report", "-t", "-i", recording], capture_output=True, text=True, check=True)
-    for line in printed.stdout.splitlines():
-        found = LINE.search(line)
-        if found and found[4] in DECLARED:
-            yield int(found[1]), int(found[2]) * 10**9 + int(found[3]), found[4], found[5]
+def events_of(path):
+    for event in recording.read(path)[0]:
+        if event.name == "print":
+            name, _, text = event.text.partition(": ")[2].partition(" ")
+            if name in DECLARED:
+                yield event.tid, event.at, name, text
 
 
 def log_of(events):
@@ -85,13 +85,13 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         log, simple, declared = (str(Path(work) / name) for name in ("qemu.log", "trace.bin", "trace-events-all"))
         Path(declared).write_text(declarations(), encoding="utf-8")
-        for recording in recordings:
-            events = sorted(events_of(recording), key=lambda event: event[1])
+        for original in recordings:
+            events = sorted(events_of(original), key=lambda event: event[1])
             if len(events) < 50:
-                sys.exit(f"{recording}: only {len(events)} events of QEMU")
+                sys.exit(f"{original}: only {len(events)} events of QEMU")
             Path(log).write_text(log_of(events), encoding="utf-8")
             Path(simple).write_bytes(simpletrace_of(events))
-            expected = report(trapline, recording, "span", "--trace-events", declared)
+            expected = report(trapline, original, "span", "--trace-events", declared)
             for path, unit in ((log, 1000), (simple, 0)):
                 found = report(trapline, path, "span", "--trace-events", declared)
                 faults = list(differences(expected, found, unit))
@@ -103,8 +103,8 @@ def main():
                         faults.append(f"--by qemu-event: {name} {counted.get(name, 0)} times, not {wanted}")
                 wrong += bool(faults)
                 for fault in faults:
-                    print(f"{recording} as {Path(path).name}: {fault}")
-            print(f"{recording}: {len(events)} events, {len(rows_of(expected))} kinds of requests")
+                    print(f"{original} as {Path(path).name}: {fault}")
+            print(f"{original}: {len(events)} events, {len(rows_of(expected))} kinds of requests")
     return 1 if wrong or not recordings else 0
 
 

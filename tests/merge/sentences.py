@@ -14,6 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from recompress import converted  # noqa: E402
+
 WORDS = re.compile(r"\b(because|held by|(?<!-)until|of that|proven|lost nothing)\b|alone: \{|\{\} ran instead")
 WAKE = "sched_switch, sched_waking or sched_wakeup"
 RUNS = "at least three runs a side, compared; docs/diff.md"
@@ -103,10 +106,7 @@ def check_texts(folder):
 
 def without(recording, event, folder):
     """The recording with that event under another name, as if it had not been recorded."""
-    plain = folder / "plain.dat"
-    subprocess.run(["trace-cmd", "convert", "--file-version", "6", "-i", recording, "-o", plain], check=True,
-                   capture_output=True)
-    data, name = plain.read_bytes(), f"name: {event}\n".encode()
+    data, name = converted(recording), f"name: {event}\n".encode()
     if name not in data:
         raise SystemExit(f"{recording} has no {event}")
     lacking = folder / "lacking.dat"

@@ -14,10 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import recording
 import tables
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
-from recompress import recompressed  # noqa: E402
 
 LINE = re.compile(r"-(\d+) +\[(\d+)\].*? (\d+)\.(\d{9}): +(\w+):")
 TIME_SHIFT = 12
@@ -25,15 +23,16 @@ TIME_SHIFT = 12
 
 def events(path):
     """[(ns, cpu, thread, name)] of a recording, as trace-cmd prints them."""
-    text = subprocess.run(["trace-cmd", "report", "-t", "-N", path], capture_output=True, check=True,
-                          text=True, errors="replace").stdout
+    with recording.readable(path) as file:
+        text = "\n".join(recording.report_lines(file))
     return [(int(seconds) * 10**9 + int(ns), int(cpu), int(thread), name)
             for thread, cpu, seconds, ns, name in LINE.findall(text)]
 
 
 def vcpus(path):
     """{the guest's CPU: its thread} of the GUEST option."""
-    text = subprocess.run(["trace-cmd", "dump", "--options", path], capture_output=True, check=True, text=True).stdout
+    with recording.readable(path) as file:
+        text = subprocess.run(["trace-cmd", "dump", "--options", file], capture_output=True, check=True, text=True).stdout
     found = re.search(r"(\d+) \[Guest CPUs\]\n((?:\s+\d+ \d+ \[guest cpu, host pid\]\n)*)", text)
     return {int(cpu): int(thread) for cpu, thread in re.findall(r"(\d+) (\d+) \[guest", found[2])}
 
@@ -63,13 +62,6 @@ def expected_fit(host, guest):
                 most = min(most, at - last)
             where[thread] = (name == "kvm_entry", at, None)
     return inside, len(runs), max(-least, most), outside
-
-
-def uncompressed(path, folder):
-    """For a trace-cmd without zlib."""
-    copy = os.path.join(folder, os.path.basename(path))
-    Path(copy).write_bytes(recompressed(path, "none"))
-    return copy
 
 
 def moved(path, folder, cycles):
@@ -104,7 +96,7 @@ def main():
         print(f"SKIPPED: there is no {host}")
         return 77
     with tempfile.TemporaryDirectory() as folder:
-        inside, runs, error, outside = expected_fit(uncompressed(host, folder), uncompressed(guest, folder))
+        inside, runs, error, outside = expected_fit(host, guest)
         source = tables.of(trapline, "report", host, guest)["sources"]["rows"][1]
         print(f"{inside} events in {runs} runs, {outside} outside, ± {error} ns; printed: {source['method']}, "
               f"± {source['error_ns']} ns")

@@ -17,6 +17,10 @@ from pathlib import Path
 
 import tables
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from recompress import converted  # noqa: E402
+from ring_page import areas  # noqa: E402
+
 OPTIONS, FLYRECORD = b"options  \0", b"flyrecord\0"
 OFFSET, TRACE_ID, TIME_SHIFT, TSC2NSEC = 7, 11, 12, 14
 INTERPOLATE = 1
@@ -36,14 +40,10 @@ def with_options(data, added):
                                      for number, option in added)
     table = data.index(FLYRECORD, at) + len(FLYRECORD)
     between = data[at:table]
-    areas = []
-    cpus, = struct.unpack_from("<I", data, start - len(OPTIONS) - 4)
-    for cpu in range(cpus):
-        areas.append(struct.unpack_from("<QQ", data, table + 16 * cpu))
-    out = data[:start] + body + between
-    place = -(-(len(out) + 16 * cpus) // PAGE) * PAGE
+    out, of_cpus = data[:start] + body + between, areas(data)
+    place = -(-(len(out) + 16 * len(of_cpus)) // PAGE) * PAGE
     entries, pages = b"", b""
-    for offset, size in areas:
+    for offset, size in of_cpus:
         entries += struct.pack("<QQ", place + len(pages), size)
         pages += data[offset:offset + size]
         pages += bytes(-len(pages) % PAGE)
@@ -60,14 +60,6 @@ def shift(*cpus, flags=0, fractions=True):
     if fractions:
         body += b"".join(struct.pack("<q", sample[3]) for samples in cpus for sample in samples)
     return TIME_SHIFT, body
-
-
-def version6(path):
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "six.dat"
-        subprocess.run(["trace-cmd", "convert", "--file-version", "6", "--compression", "none", "-i", path, "-o",
-                        str(out)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        return out.read_bytes()
 
 
 def trace_cmd_stamps(*command):
@@ -193,7 +185,7 @@ def main():
     trapline, recording, of_two_cpus, host, guest = sys.argv[1:]
     failed = check_pair(trapline, host, guest) + check_unknown_error(trapline, recording)
     failed += check_cases(trapline, Path(recording).read_bytes(), cases_of)
-    failed += check_cases(trapline, version6(of_two_cpus), cases_of_two_cpus)
+    failed += check_cases(trapline, converted(of_two_cpus), cases_of_two_cpus)
     return 1 if failed else 0
 
 

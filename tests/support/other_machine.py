@@ -6,9 +6,8 @@ The first page of a larger one gives its time; the times of the others stand bef
 """
 import re
 import struct
-import subprocess
-import tempfile
-from pathlib import Path
+
+from recompress import converted
 
 PAGE = 4096
 LOST, COUNTED = 1 << 31, 1 << 30
@@ -195,8 +194,4 @@ class Machine:
 
 def as_other_machine(path, big=True, page_size=PAGE):
     """The bytes of the recording `path`, which has no instances, as another machine's."""
-    with tempfile.TemporaryDirectory() as folder:
-        six = Path(folder) / "six.dat"
-        subprocess.run(["trace-cmd", "convert", "--file-version", "6", "--compression", "none", "-i", str(path),
-                        "-o", str(six)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        return Machine(six.read_bytes(), big, page_size).write()
+    return Machine(converted(path), big, page_size).write()

@@ -120,17 +120,22 @@ class Copy:
         return bytes(self.out)
 
 
+def converted(path, version=6, compression="none"):
+    """Returns the bytes of a recording as trace-cmd converts it."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = folder + "/out.dat"
+        subprocess.run(["trace-cmd", "convert", "--file-version", str(version), "--compression", compression, "-i", path,
+                        "-o", out], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with open(out, "rb") as file:
+            return file.read()
+
+
 def recompressed(path, compression):
     with open(path, "rb") as file:
         data = file.read()
-    if b"zlib\0" in data[:64] or b"none\0" in data[:64]:
-        return Copy(data, compression).write()
-    with tempfile.TemporaryDirectory() as folder:
-        plain = folder + "/plain.dat"
-        subprocess.run(["trace-cmd", "convert", "--file-version", "7", "--compression", "none", "-i", path, "-o", plain],
-                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        with open(plain, "rb") as file:
-            return Copy(file.read(), compression).write()
+    if b"zlib\0" not in data[:64] and b"none\0" not in data[:64]:
+        data = converted(path, 7)
+    return Copy(data, compression).write()
 
 
 if __name__ == "__main__":

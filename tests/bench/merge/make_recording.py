@@ -15,22 +15,11 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+from recompress import converted  # noqa: E402
+from ring_page import entries_of  # noqa: E402
+
 PAGE = 4096
-HEADER = 16  # u64 time, u64 commit
-
-
-def entries_of(page):
-    """(offset, kind, delta, second word) of each entry of a page, which are events up to kind 28; see
-    docs/formats/trace-dat.md."""
-    at, end = HEADER, HEADER + (struct.unpack_from("<Q", page, 8)[0] & 0x7FFFFFF)
-    while at < end:
-        head, = struct.unpack_from("<I", page, at)
-        kind, delta = head & 31, head >> 5
-        word = struct.unpack_from("<I", page, at + 4)[0] if kind in (0, 29, 30, 31) else 0
-        if kind == 29 and delta == 0:
-            return
-        yield at, kind, delta, word
-        at += {0: 4 + ((word + 3) & ~3), 29: 4 + word, 30: 8, 31: 8}.get(kind, 4 + 4 * kind)
 
 
 def page_events(page, stamps=None):
@@ -70,14 +59,6 @@ def cpu_table(data):
             break
         entries.append((offset, size))
     return at, entries
-
-
-def to_plain(base, folder):
-    plain = os.path.join(folder, "plain.dat")
-    subprocess.run(["trace-cmd", "convert", "--file-version", "6", "--compression", "none",
-                    "-i", base, "-o", plain], check=True, stdout=subprocess.DEVNULL)
-    with open(plain, "rb") as file:
-        return file.read()
 
 
 def write_repeated(data, wanted, out):
@@ -122,7 +103,7 @@ def main():
     parser.add_argument("--zstd", action="store_true", help="version 7, compressed")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(options.out))) as folder:
-        data = to_plain(options.base, folder)
+        data = converted(options.base)
         target = os.path.join(folder, "big.dat") if options.zstd else options.out
         with open(target, "wb") as out:
             events = write_repeated(data, options.events, out)

@@ -5,7 +5,7 @@
 
 Every two CPUs have a copy of the stretch at the same time, with CPUs, threads and vCPUs of its own. With one VM all
 threads are its, and it has a vCPU for each CPU; with more, each copy is of the next VM, of two vCPUs, whose threads
-move from CPU to CPU. BASE goes through make_recording.to_plain().
+move from CPU to CPU. BASE goes through `trace-cmd convert` to version 6.
 """
 import argparse
 import json
@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from make_recording import PAGE, cpu_table, entries_of, page_events, put_stamp, to_plain  # pylint: disable=wrong-import-position
+from make_recording import PAGE, converted, cpu_table, entries_of, page_events, put_stamp  # pylint: disable=wrong-import-position
 
 PIDS = 1000  # those of BASE are below
 CPU_COUNT = 8  # an option of the file
@@ -164,7 +164,7 @@ def main():
     parser.add_argument("--stretch", type=int, default=1000)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        data = to_plain(options.base, folder)
+        data = converted(options.base)
     stretch = Stretch(data, options.stretch)
     os.makedirs(options.out, exist_ok=True)
     with open(os.path.join(options.out, "trace.dat"), "wb") as out:

@@ -9,7 +9,11 @@ import subprocess
 import sys
 import tempfile
 
-READER = pathlib.Path(__file__).resolve().parents[2] / "support" / "trace_processor.js"
+SUPPORT = pathlib.Path(__file__).resolve().parents[2] / "support"
+sys.path.insert(0, str(SUPPORT))
+from recompress import converted  # noqa: E402
+
+READER = SUPPORT / "trace_processor.js"
 DEVICE, HOSTILE = b"isa-debugcon", b"<b>\x1b\"\\\xe2\x80\xae\xff;,"  # of one length: it is patched in place
 COMM, HOSTILE_COMM = b"qemu-system-x86", b"</script>\x07!\xc0\"\xe2\x80"
 LABEL = b"a\x1b<\xff\"\xe2\x80\xae,;=" * 5958  # 64 KiB
@@ -19,9 +23,7 @@ trapline, folder, recording = sys.argv[1:]
 work = tempfile.TemporaryDirectory()
 path = pathlib.Path(work.name) / "hostile.dat"
 # Its texts are compressed: version 6 of the format has them as they are.
-subprocess.run(["trace-cmd", "convert", "--file-version", "6", "--compression", "none", "-i", recording, "-o", str(path)],
-               check=True, stdout=subprocess.DEVNULL)
-data = path.read_bytes()
+data = converted(recording)
 assert data.count(DEVICE) > 10 and data.count(COMM) > 10, f"{recording} lacks {DEVICE} or {COMM}"
 path.write_bytes(data.replace(DEVICE, HOSTILE).replace(COMM, HOSTILE_COMM))
 

@@ -6,11 +6,6 @@ source "$(dirname "$0")/lib.sh"
 trapline=$TRAPLINE_BINARY_DIR/merge/trapline
 cd "$work"
 
-need_tracing() {
-  [ "$(id -u)" = 0 ] || skip "needs root"
-  [ -w /sys/kernel/tracing/trace_marker ] || skip "needs tracefs at /sys/kernel/tracing"
-}
-
 # The command below the line of a check, without sudo: the test is root.
 command_of() {  # command_of CHECK
   sed -n "/^[a-z]*  *$1: /,/^[a-z]/s/^ *command:  *//p" "$work/stdout" | sed 's/^sudo //'
@@ -53,7 +48,7 @@ END
 
 # Without tracefs: in a mount namespace of the test's own.
 the_mount_command_closes_the_gap() {
-  need_tracing
+  needs_tracefs
   # shellcheck disable=SC2016 # the inner shell expands these
   run unshare --mount --propagation private bash -euc '
     umount --recursive /sys/kernel/tracing
@@ -74,7 +69,7 @@ the_mount_command_closes_the_gap() {
 }
 
 the_buffer_command_closes_the_gap() {
-  need_tracing
+  needs_tracefs
   local command
   run "$trapline" doctor -v --buffer-size 64K
   expect_contains "$work/stdout" "limited  buffer: 64 KiB"
@@ -98,7 +93,7 @@ export_command_in() {
 
 # As a user, then with the command as root: files that the user may not open are no gap any more.
 sudo_closes_the_gap_of_a_user() {
-  need_tracing
+  needs_tracefs
   chmod 777 "$work"
   local command
   run setpriv --reuid 65534 --regid 65534 --clear-groups "$trapline" doctor
@@ -111,7 +106,7 @@ sudo_closes_the_gap_of_a_user() {
 
 # /dev/kvm that only its group may open, a user outside it, and /etc/group as a copy.
 the_group_command_closes_the_gap() {
-  need_tracing
+  needs_tracefs
   command -v usermod >/dev/null || skip "usermod is missing: apt-get install passwd"
   chmod 777 "$work"
   export_command_in
@@ -144,7 +139,7 @@ the_group_command_closes_the_gap() {
 
 # The clock source: a file of /sys, a copy of which is bound over it.
 the_commands_that_write_kernel_settings_close_the_gaps() {
-  need_tracing
+  needs_tracefs
   export_command_in
   # shellcheck disable=SC2016 # the inner shell expands these
   run unshare --mount --propagation private bash -euc '
@@ -169,7 +164,7 @@ the_commands_that_write_kernel_settings_close_the_gaps() {
 # A virtual machine without PTP_KVM: a folder of our own bound over that of /sys. In modprobe's place is a program that does
 # for this argument what it does, and nothing for others.
 the_commands_of_a_guest_close_the_gaps() {
-  need_tracing
+  needs_tracefs
   [ -d /sys/class/ptp ] || skip "this kernel has no /sys/class/ptp"
   export_command_in
   # shellcheck disable=SC2016 # the inner shell expands these
@@ -193,7 +188,7 @@ the_commands_of_a_guest_close_the_gaps() {
 
 # A kernel without mono (trace_clock as a file of our own); the recording then has the clock that is named.
 the_clock_command_records() {
-  need_tracing
+  needs_tracefs
   export_command_in
   # shellcheck disable=SC2016 # the inner shell expands these
   run unshare --mount --propagation private bash -euc '
@@ -211,7 +206,7 @@ the_clock_command_records() {
 
 # A folder where nothing can be written.
 the_folder_command_records() {
-  need_tracing
+  needs_tracefs
   export_command_in
   # shellcheck disable=SC2016 # the inner shell expands these
   run unshare --mount --propagation private bash -euc '
@@ -231,7 +226,7 @@ the_folder_command_records() {
 
 # Those that record.
 every_command_that_records_runs() {
-  need_tracing
+  needs_tracefs
   local line command ran=0
   run "$trapline" doctor -v
   sed -n 's/^ *command:  *//p' "$work/stdout" >commands

@@ -6,9 +6,7 @@ source "$(dirname -- "$0")/lib.sh"
 trapline=$TRAPLINE_BINARY_DIR/merge/trapline
 here=$(dirname -- "$0")
 
-[ "$(id -u)" = 0 ] || skip "needs root"
-mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null ||
-  skip "needs tracefs"
+needs_tracefs
 [ -e /dev/loop-control ] || skip "needs loop devices"
 
 # Innermost first, then what lib.sh does.
@@ -39,7 +37,6 @@ record() {  # record FOLDER RATE SECONDS ARGUMENT...: a load of system calls
   cat "$work/stderr"
 }
 
-json() { python3 -c 'import json,sys; s=json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$1/session.json" "$2"; }
 
 events() { "$trapline" info "$1" | sed -n 's/^  events *//p' | head -n 1 | tr -d ,; }
 
@@ -93,8 +90,8 @@ a_disk_that_stalls_loses_nothing() {
     record "$work/b/run" 100000 6 --buffer-size 1M
     wait
     expect_equal "exit status" 0 "$status"
-    expect_equal "closed" True "$(json "$work/b/run" 's["closed"]')"
-    losses=$(json "$work/b/run" '[l for l in s["losses"] if l["overwritten"] or l["dropped"]]')
+    expect_equal "closed" True "$(json 's["closed"]' "$work/b/run")"
+    losses=$(json '[l for l in s["losses"] if l["overwritten"] or l["dropped"]]' "$work/b/run")
     echo "try $try: losses $losses, $(events "$work/b/run") events of $(cat "$work/made")"
     # It was read all the while: the load began a little before the recorder.
     if [ "$losses" = "[]" ] && [ "$(events "$work/b/run")" -gt 300000 ]; then
@@ -123,7 +120,7 @@ a_disk_that_fails_at_a_sync_is_a_loss_that_is_told() {
   grep -q '[1-9][0-9.]* MiB of events that were not known to be on the disk are left out' "$work/stderr" ||
     fail "the loss is not told"
   rm "$work/thin/filler"
-  if [ "$(json "$work/b/run" 's["closed"]')" != True ]; then
+  if [ "$(json 's["closed"]' "$work/b/run")" != True ]; then
     run "$trapline" record --finish "$work/b/run"
     expect_equal "exit status of --finish" 0 "$status"
   fi

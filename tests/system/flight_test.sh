@@ -7,16 +7,7 @@ source "$(dirname -- "$0")/lib.sh"
 trapline=$TRAPLINE_BINARY_DIR/merge/trapline
 instances=/sys/kernel/tracing/instances
 flight=$work/flight
-recorder=
-trap '[ -z "$recorder" ] || kill -KILL "$recorder" 2>/dev/null || true; rm -rf -- "$work"' EXIT
 examples=$TRAPLINE_SOURCE_DIR/docs/examples/flight
-
-needs_tracefs() {
-  [ "$(id -u)" = 0 ] || skip "needs root"
-  mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null ||
-    skip "needs tracefs"
-  [ -d /sys/kernel/tracing/events/sched ] || skip "needs sched events"
-}
 
 start_flight() {  # start_flight ARGUMENT... ; its pid in $recorder
   "$trapline" record --flight 60s -o "$flight" --no-kvm --sched "$@" 2>"$work/stderr" &
@@ -35,7 +26,6 @@ end_flight() {
 }
 
 snapshots() { find "$flight" -mindepth 1 -maxdepth 1 -type d | sort; }
-json() { python3 -c 'import json,sys; s=json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$1/session.json" "$2"; }
 
 writes_nothing_until_asked_and_then_a_session_with_its_reason() {
   needs_tracefs
@@ -47,9 +37,9 @@ writes_nothing_until_asked_and_then_a_session_with_its_reason() {
   local session
   session=$(cat "$work/path")
   expect_equal "snapshots" "$session" "$(snapshots)"
-  expect_equal "why" 'the "disk" stood still' "$(json "$session" 's["flight"]["why"]')"
-  expect_equal "asked by" command "$(json "$session" 's["flight"]["asked_by"]')"
-  expect_equal "closed" True "$(json "$session" 's["closed"]')"
+  expect_equal "why" 'the "disk" stood still' "$(json 's["flight"]["why"]')"
+  expect_equal "asked by" command "$(json 's["flight"]["asked_by"]')"
+  expect_equal "closed" True "$(json 's["closed"]')"
   expect_equal "mode" 700 "$(stat -c %a "$session")"
   # trace-cmd reads it, and as many events as trapline; the first second is in it.
   trace-cmd report -N -t "$session/trace.dat" 2>/dev/null | grep -v 'EVENTS DROPPED\]$' >"$work/events"
@@ -59,7 +49,7 @@ writes_nothing_until_asked_and_then_a_session_with_its_reason() {
   expect_equal "events" "$(($(wc -l <"$work/events") - 1))" \
     "$(sed -n 's/^  events *//p' "$work/stdout" | head -n 1 | tr -d ,)"
   expect_contains "$work/events" sched_switch
-  expect_equal "two seconds" True "$(json "$session" '1e9 < s["flight"]["to_ns"] - s["flight"]["from_ns"] < 60e9')"
+  expect_equal "two seconds" True "$(json '1e9 < s["flight"]["to_ns"] - s["flight"]["from_ns"] < 60e9')"
   # One in an hour.
   run "$trapline" snapshot "$flight"
   expect_equal "exit status of the second" 1 "$status"
@@ -115,11 +105,11 @@ holds_what_came_after_a_snapshot_too_and_keeps_to_its_budget() {
   kill -USR1 "$recorder"
   wait_for "snapshot of SIGUSR1" grep -q "SIGUSR1 of process" "$work/stderr"
   second=$(snapshots | tail -n 1)
-  expect_equal "asked by" signal "$(json "$second" 's["flight"]["asked_by"]')"
+  expect_equal "asked by" signal "$(json 's["flight"]["asked_by"]' "$second")"
   # What is written stays in memory: the second begins where the first did, unless the ring is full.
   local begin
-  begin=$(json "$first" 's["flight"]["from_ns"]')
-  expect_equal "begin" True "$(json "$second" "s['flight']['shortened'] or s['flight']['from_ns'] == $begin")"
+  begin=$(json 's["flight"]["from_ns"]' "$first")
+  expect_equal "begin" True "$(json "s['flight']['shortened'] or s['flight']['from_ns'] == $begin" "$second")"
   # Until the oldest has to go.
   for ((i = 0; i < 40; ++i)); do
     "$trapline" snapshot "$flight" >/dev/null
@@ -148,7 +138,7 @@ an_exit_that_took_long_takes_a_snapshot() {
   session=$(snapshots)
   kill "$guest" 2>/dev/null || true
   wait "$guest" || true
-  expect_equal "asked by" expression "$(json "$session" 's["flight"]["asked_by"]')"
+  expect_equal "asked by" expression "$(json 's["flight"]["asked_by"]')"
   expect_contains "$work/stderr" "(exit > 1us: "
   run "$trapline" report "$session" --slower-than 1us
   expect_equal "exit status of report" 0 "$status"
@@ -229,7 +219,6 @@ the_units_are_confined_and_the_recorder_works_so() {
   kill -KILL "$recorder"
   wait "$recorder" || true
   wait_for "end of its instance" test ! -e "$(compgen -G "$instances/trapline-$recorder-*" || echo /none)"
-  recorder=
 }
 
 a_session_is_read_while_it_grows() {

@@ -7,9 +7,7 @@ source "$(dirname -- "$0")/lib.sh"
 trapline=$TRAPLINE_BINARY_DIR/merge/trapline
 session=$work/held.trapline
 
-[ "$(id -u)" = 0 ] || skip "needs root"
-mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null ||
-  skip "needs tracefs"
+needs_tracefs
 name=held-$$
 instance=/sys/kernel/tracing/instances/$name
 mkdir "$instance" || skip "needs instances of ftrace"

@@ -31,6 +31,29 @@ skip() {
 # The folder of a thing that scripts/fetch gets.
 fetched() { "$scripts/fetch" "$1" || skip "scripts/fetch $1 failed"; }
 
+needs_tracefs() {
+  [ "$(id -u)" = 0 ] || skip "needs root"
+  mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null || skip "needs tracefs"
+}
+
+needs_kvm_events() {
+  needs_tracefs
+  [ -d /sys/kernel/tracing/events/kvm ] || skip "needs the kvm module"
+}
+
+needs_plugin() {
+  ! grep -q '^TRAPLINE_SANITIZE:STRING=.' "$TRAPLINE_BINARY_DIR/CMakeCache.txt" ||
+    skip "QEMU cannot load a plugin with a sanitizer in it"
+}
+
+# json EXPRESSION [FOLDER]: of session.json, which is s; in $session, if no folder is named.
+json() {
+  python3 -c 'import json,sys; s=json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "${2:-$session}/session.json" "$1"
+}
+
+instance_of() { compgen -G "/sys/kernel/tracing/instances/trapline-$1-*" >/dev/null; }
+has_no_instance() { ! instance_of "$1"; }
+
 expect_equal() {  # expect_equal WHAT EXPECTED ACTUAL
   [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"
 }

@@ -8,10 +8,7 @@ instances=/sys/kernel/tracing/instances
 session=$work/run.trapline
 here=$(dirname -- "$0")
 
-[ "$(id -u)" = 0 ] || skip "needs root"
-mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null ||
-  skip "needs tracefs"
-[ -d /sys/kernel/tracing/events/kvm ] || skip "needs the kvm module"
+needs_kvm_events
 
 # Only instances of recorders that this test started count: others may be at work.
 nothing_left() {
@@ -49,8 +46,6 @@ stop_recorder_once() {
   kill -TERM "$recorder"
   end_recorder
 }
-
-json() { python3 -c 'import json,sys; s=json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$session/session.json" "$1"; }
 
 demo_qemu() {  # demo_qemu ACCEL...: the command of the small guest, in ${qemu_command[@]}
   qemu_command=("$(fetched qemu10)/bin/qemu-system-x86_64" "$@" -display none -nodefaults -no-reboot
@@ -124,9 +119,7 @@ the_suggestion_works() {  # the_suggestion_works COMMAND
 }
 
 records_guest_functions_of_a_tcg_qemu() {
-  if grep -q '^TRAPLINE_SANITIZE:STRING=.' "$TRAPLINE_BINARY_DIR/CMakeCache.txt"; then
-    skip "QEMU cannot load a plugin with a sanitizer in it"
-  fi
+  needs_plugin
   demo_qemu -accel tcg
   start_recorder --functions -- "${qemu_command[@]}"
   end_recorder
@@ -158,9 +151,7 @@ END
 
 # --functions=both: each call once, and the markers tell what the directory does, event by event.
 records_guest_functions_in_the_recording_too() {
-  if grep -q '^TRAPLINE_SANITIZE:STRING=.' "$TRAPLINE_BINARY_DIR/CMakeCache.txt"; then
-    skip "QEMU cannot load a plugin with a sanitizer in it"
-  fi
+  needs_plugin
   demo_qemu -accel tcg -name guest=demo
   start_recorder --functions=both -- "${qemu_command[@]}"
   end_recorder
@@ -573,7 +564,6 @@ a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
   expect_equal "closed" False "$(json 's["closed"]')"
 }
 
-has_no_instance() { ! compgen -G "$instances/trapline-$1-*" >/dev/null; }
 is_gone() { ! grep -qs '^State:.[^Z]' "/proc/$1/status"; }
 records() { grep -qs 1 "$instances/trapline-$1-"*/tracing_on; }
 # has_statistic PID NAME: one that is not 0 for one CPU of its instance.
@@ -678,10 +668,14 @@ a_qemu_that_is_killed_ends_the_recording() {
   nothing_left "$recorder"
 }
 
-a_full_disk_stops_the_recording_and_not_the_command() {
+small_disk() {  # small_disk MIB: of the session
   mkdir "$work/small"
-  mount -t tmpfs -o size=20m none "$work/small" || skip "cannot mount a tmpfs"
+  mount -t tmpfs -o "size=$1m" none "$work/small" || skip "cannot mount a tmpfs"
   session=$work/small/run.trapline
+}
+
+a_full_disk_stops_the_recording_and_not_the_command() {
+  small_disk 20
   start_recorder --no-kvm --syscalls -- timeout 200 sh -c \
     'until grep -q "No space" "$0"; do dd if=/dev/zero of=/dev/null bs=1 count=100000 2>/dev/null; done
      echo the command ended' "$work/stderr"
@@ -707,9 +701,7 @@ a_full_disk_stops_the_recording_and_not_the_command() {
 # What would go at the end goes first where the disk has no room for it and a new one.
 a_small_disk_has_room_for_the_next_recording() {
   local turn states="" old
-  mkdir "$work/small"
-  mount -t tmpfs -o size=30m none "$work/small" || skip "cannot mount a tmpfs"
-  session=$work/small/run.trapline
+  small_disk 30
   for turn in a b c; do
     run "$trapline" record -o "$session" -- sh -c '[ -e "$0.new" ] && set -- "$0.new" "$1" || set -- "$0" "$1"
       echo "$2" >"$1/which"
@@ -743,9 +735,7 @@ a_limit_of_file_sizes_is_named() {
 # What the snapshot had in memory when the disk was full is counted.
 a_full_disk_costs_a_snapshot_what_it_says() {
   [ -w /dev/kvm ] || skip "needs /dev/kvm"
-  mkdir "$work/small"
-  mount -t tmpfs -o size=20m none "$work/small" || skip "cannot mount a tmpfs"
-  session=$work/small/run.trapline
+  small_disk 20
   demo_qemu -accel kvm -cpu host,-arch-capabilities
   start_recorder --syscalls --snapshot-on 'exit > 20us' -- timeout 200 sh -c \
     '"$@" & until grep -q "No space" "$0"; do

@@ -6,30 +6,11 @@ source "$(dirname -- "$0")/lib.sh"
 trapline=$TRAPLINE_BINARY_DIR/merge/trapline
 command -v tmux >/dev/null || skip "tmux is missing: apt-get install tmux"
 terminal=trapline-top-$$
-background=
-trap 'tmux -L "$terminal" kill-server 2>/dev/null || true
-  [ -z "$background" ] || kill "$background" 2>/dev/null || true
-  rm -rf -- "$work"' EXIT
+trap 'tmux -L "$terminal" kill-server 2>/dev/null || true; end_jobs; rm -rf -- "$work"' EXIT
 instances=/sys/kernel/tracing/instances
 recording=$TRAPLINE_SOURCE_DIR/tests/data/box/linux-irq.dat
 examples=$TRAPLINE_SOURCE_DIR/docs/examples/prometheus
 
-needs_tracefs() {
-  [ -w "$instances" ] || skip "needs root and tracefs"
-  [ -d /sys/kernel/tracing/events/kvm ] || skip "needs the kvm module"
-}
-
-until_true() {  # until_true WHAT COMMAND...: at most 60 s
-  local what=$1 until=$((SECONDS + 60))
-  shift
-  until "$@"; do
-    [ "$SECONDS" -lt "$until" ] || fail "it did not happen: $what"
-    sleep 0.05
-  done
-}
-
-instance_of() { compgen -G "$instances/trapline-$1-*" >/dev/null; }
-has_no_instance() { ! instance_of "$1"; }
 shows() { tmux -L "$terminal" capture-pane -p | grep -qF -- "$1"; }
 shows_events() { tmux -L "$terminal" capture-pane -p | grep -qE '[1-9][0-9,]* events/s'; }
 press() { tmux -L "$terminal" send-keys "$@"; }
@@ -53,13 +34,13 @@ start() {
 batch() {  # in the background; its pid in $pid
   rm -f -- "$work/lines"
   "$trapline" top --batch >"$work/lines" 2>"$work/stderr" &
-  pid=$! background=$!
-  until_true "a line is printed" test -s "$work/lines"
+  pid=$!
+  wait_for "a line is printed" test -s "$work/lines"
   instance_of "$pid" || fail "there is no instance of $pid"
 }
 
 nothing_is_left_after_a_signal() {
-  needs_tracefs
+  needs_kvm_events
   for signal in TERM INT HUP; do
     batch
     kill "-$signal" "$pid"
@@ -69,7 +50,7 @@ nothing_is_left_after_a_signal() {
 }
 
 the_next_start_cleans_up_after_a_kill() {
-  needs_tracefs
+  needs_kvm_events
   batch
   local killed=$pid
   kill_with_guard "$killed"
@@ -82,7 +63,7 @@ the_next_start_cleans_up_after_a_kill() {
 
 # The kernel answers the slower of two that remove one instance with "no such device".
 of_several_next_starts_one_cleans_up() {
-  needs_tracefs
+  needs_kvm_events
   local start starts=()
   batch
   kill_with_guard "$pid"
@@ -101,45 +82,45 @@ of_several_next_starts_one_cleans_up() {
 }
 
 q_and_a_lost_terminal_leave_nothing() {
-  needs_tracefs
+  needs_kvm_events
   start 80 24
-  until_true "figures" shows 'events/s'
+  wait_for "figures" shows 'events/s'
   instance_of "$pid" || fail "there is no instance of $pid"
   press q
-  until_true "it ends" ended
-  until_true "its instance goes" has_no_instance "$pid"
+  wait_for "it ends" ended
+  wait_for "its instance goes" has_no_instance "$pid"
   start 80 24
-  until_true "figures" shows 'events/s'
+  wait_for "figures" shows 'events/s'
   tmux -L "$terminal" kill-server
-  until_true "its instance goes with its terminal" has_no_instance "$pid"
+  wait_for "its instance goes with its terminal" has_no_instance "$pid"
 }
 
 keys_and_sizes() {
   start 80 24 --interval 5s "$recording"
-  until_true "the first interval" shows 'exits/s'
+  wait_for "the first interval" shows 'exits/s'
   press '?'
-  until_true "help" shows 'culprits of waits, requests'
+  wait_for "help" shows 'culprits of waits, requests'
   press x
-  until_true "rows again" shows 'by reason, sorted by share'
+  wait_for "rows again" shows 'by reason, sorted by share'
   press s
-  until_true "another order" shows 'sorted by total'
+  wait_for "another order" shows 'sorted by total'
   press b
-  until_true "other rows" shows 'by device'
+  wait_for "other rows" shows 'by device'
   press / z z z Enter
-  until_true "a filter" shows '/zzz'
+  wait_for "a filter" shows '/zzz'
   press / BSpace BSpace BSpace Enter
   press Tab
-  until_true "culprits" shows 'culprits of waits'
+  wait_for "culprits" shows 'culprits of waits'
   press Tab Tab Tab
   tmux -L "$terminal" resize-window -x 40 -y 10
-  until_true "40 columns show fewer figures" lacks 'bloc'
+  wait_for "40 columns show fewer figures" lacks 'bloc'
   [ "$(tmux -L "$terminal" capture-pane -p | wc -l)" -le 10 ] || fail "more than 10 lines"
   tmux -L "$terminal" resize-window -x 80 -y 24
-  until_true "80 columns show all of them" shows 'kern'
+  wait_for "80 columns show all of them" shows 'kern'
   press Space
-  until_true "a pause" shows 'PAUSED'
+  wait_for "a pause" shows 'PAUSED'
   press q
-  until_true "it ends" ended
+  wait_for "it ends" ended
 }
 
 a_pipe_is_told_what_to_use() {
@@ -222,7 +203,7 @@ metrics_are_served_and_nothing_else() {
     "$(sed -n 's/^trapline_exit_duration_seconds_bucket{.*le="+Inf"} //p' "$work/figures" | paste -sd+ | bc)"
   run "$trapline" top --batch --listen 300.1.1.1:80 "$recording"
   expect_equal "exit status of no address" 2 "$status"
-  needs_tracefs
+  needs_kvm_events
   "$trapline" top --batch --listen 127.0.0.1:19464 >/dev/null 2>"$work/stderr" &
   background=$!
   python3 - $background <<'END' || fail "the server: $(cat "$work/stderr")"
@@ -271,7 +252,6 @@ END
   expect_equal "exit status of a port that is taken" 1 "$status"
   kill "$background"
   wait "$background" || true
-  background=
 }
 
 a_prometheus_answers_the_dashboard_and_the_alerts() {
@@ -293,32 +273,30 @@ its_unit_is_confined_and_it_serves_so() {
   exposure=$(systemd-analyze security --offline=true --no-pager "$unit" |
     sed -n 's/.*exposure level for .*: \([0-9]*\)\.\([0-9]*\) .*/\1\2/p')
   [ "${exposure:-99}" -le 30 ] || fail "exposure ${exposure:0:1}.${exposure:1}"
-  needs_tracefs
+  needs_kvm_events
   # shellcheck disable=SC2046 # words of a command
   unshare -m python3 "$(dirname -- "$0")/confined.py" "$unit" "" $(sed -n 's/^ExecStart=//p' "$unit") \
     >/dev/null 2>"$work/stderr" &
   background=$!
-  until_true "it serves" serves_events 127.0.0.1:19467
+  wait_for "it serves" serves_events 127.0.0.1:19467
   # CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE
   expect_equal "capabilities" 0000000000080004 "$(sed -n 's/^CapEff:\t//p' "/proc/$background/status")"
   expect_equal "seccomp" 2 "$(sed -n 's/^Seccomp:\t//p' "/proc/$background/status")"
   kill "$background"
   wait "$background" || fail "it ended with $?: $(cat "$work/stderr")"
   has_no_instance "$background" || fail "its instance is there"
-  background=
 }
 
 an_open_session_is_read_as_it_grows_and_to_its_end() {
-  needs_tracefs
+  needs_kvm_events
   # shellcheck disable=SC2016 # the command expands it
   "$trapline" record -o "$work/run" --sched -- sh -c 'until [ -e "$0" ]; do sleep 0.1; done' "$work/enough" \
     2>"$work/recorder" &
   local recorder=$! reader
-  background=$recorder
-  until_true "the session begins" test -s "$work/run/raw/start.json"
+  wait_for "the session begins" test -s "$work/run/raw/start.json"
   "$trapline" top --batch "$work/run" >"$work/lines" 2>"$work/stderr" &
   reader=$!
-  until_true "it is read as it grows" has_lines 3
+  wait_for "it is read as it grows" has_lines 3
   touch "$work/enough"
   wait "$reader" || fail "$(cat "$work/stderr")"
   wait "$recorder" || fail "$(cat "$work/recorder")"
@@ -357,14 +335,14 @@ on_an_amd_host_it_gives_what_its_report_gives() { on_a_kvm_host_it_gives_what_it
 on_an_intel_host_it_gives_what_its_report_gives() { on_a_kvm_host_it_gives_what_its_report_gives intel; }
 
 what_is_saved_is_a_session() {
-  needs_tracefs
+  needs_kvm_events
   (cd "$work" && start 80 24)
   # There is something to save.
-  until_true "events" shows_events
+  wait_for "events" shows_events
   press w
-  until_true "it is saved" shows 'saved the last'
+  wait_for "it is saved" shows 'saved the last'
   press q
-  until_true "it ends" ended
+  wait_for "it ends" ended
   local saved
   saved=$(find "$work" -name 'top-*.trapline' | head -n 1)
   [ -n "$saved" ] || fail "there is no session"
@@ -386,10 +364,8 @@ bench_says_what_is_wrong() {
 
 # A guest without KVM, so that it runs anywhere: its functions are compared.
 bench_records_and_compares() {
-  needs_tracefs
-  if grep -q '^TRAPLINE_SANITIZE:STRING=.' "$TRAPLINE_BINARY_DIR/CMakeCache.txt"; then
-    skip "QEMU cannot load a plugin with a sanitizer in it"
-  fi
+  needs_kvm_events
+  needs_plugin
   local qemu status=0
   qemu=$(fetched qemu10)/bin/qemu-system-x86_64
   "$trapline" bench -o "$work/bench" --guest --top 0 --no-kvm --functions=uftrace -n 2 --warm-up 1 --seed 7 --ok-status 1 \
@@ -427,7 +403,7 @@ END
 }
 
 says_once_why_no_exit_comes() {
-  needs_tracefs
+  needs_kvm_events
   local why='^trapline: no VM exit for two intervals: .+; trapline doctor checks this host$'
   "$trapline" top --batch --count 3 >"$work/lines" 2>"$work/stderr"
   # The guest of a test beside it has exits.

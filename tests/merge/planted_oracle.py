@@ -87,6 +87,31 @@ class Recording:
         """The thread of that name."""
         return next(tid for tid, comm in self.comm.items() if comm == name)
 
+    def sleeps(self):
+        """[begin, end) of the first vCPU's sleeps in exits."""
+        return cut(self.asleep[self.vcpus[0]], self.exits[self.vcpus[0]])
+
+    def sleeps_of_disk(self):
+        """Those of which the disk took half, or more."""
+        return [(begin, end) for begin, end in self.sleeps() if 2 * overlap(self.disk, begin, end) > end - begin]
+
+    def throttled(self):
+        """Nanoseconds in which the CPU was idle while the first vCPU waited for it from some time on."""
+        vcpu = self.vcpus[0]
+        waits = [(begin, end) for begin, end in self.ready[vcpu] if begin >= self.exits[vcpu][0][0] and
+                 any(begin <= at < end for at, _ in self.runs[0])]
+        return sum(overlap(self.runs[0], begin, end) for begin, end in waits)
+
+
+def spans_of(path):
+    """[(begin, end)] by what was planted: a file's lines `WHAT BEGIN END`, by the clock readings of what did it."""
+    spans = collections.defaultdict(list)
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            what, begin, end = line.split()
+            spans[what].append((int(begin), int(end)))
+    return spans
+
 
 def overlap(pieces, begin, end):
     """Nanoseconds of [begin, end) in sorted pieces."""
@@ -191,13 +216,10 @@ def check_halt(check, recording):
 
 def check_lock(check, recording):
     """A thread of QEMU held its lock 20 times for 20 ms, by its own clock readings (lock.txt)."""
-    with open(check.path.replace(".dat", ".txt"), encoding="utf-8") as file:
-        holds = [tuple(int(ns) for ns in line.split()[1:]) for line in file]
+    holds, = spans_of(check.path.replace(".dat", ".txt")).values()
     if len(holds) != HOLDS or min(end - begin for begin, end in holds) < HELD_NS:
         check.wrong.append(f"the lock was held {len(holds)} times")
-    holder = recording.planted("plant-lock")
-    vcpu = recording.vcpus[0]
-    asleep = cut(recording.asleep[vcpu], recording.exits[vcpu])
+    holder, asleep = recording.planted("plant-lock"), recording.sleeps()
     planted = sum(overlap(asleep, begin, end) for begin, end in holds)
     print(f"the vCPU slept for {planted / sum(end - begin for begin, end in holds):.1%} of the holds")
     rows = check.report("--waits")["blocked"]["rows"]
@@ -216,10 +238,7 @@ def check_disk(check, recording):
     """The guest's memory lies on a disk that answers after 20 ms."""
     rows = {row["culprit"]: row for row in check.report("--waits")["blocked"]["rows"]}
     disk = rows.pop("disk")
-    vcpu = recording.vcpus[0]
-    asleep = cut(recording.asleep[vcpu], recording.exits[vcpu])
-    planted = sum(end - begin for begin, end in asleep
-                  if 2 * overlap(recording.disk, begin, end) > end - begin)
+    planted = sum(end - begin for begin, end in recording.sleeps_of_disk())
     if disk["count"] < LEAST_READS or disk["ns"] < CHARGED * DISK_NS * disk["count"]:
         check.wrong.append(f"{disk['count']} waits for the disk of {disk['ns']} ns")
     check.charged(f"{disk['count']} page faults until the disk answered", disk["ns"], planted,
@@ -242,11 +261,7 @@ def check_storm(check, recording):
 def check_convoy(check, recording):
     """Two threads that held a lock one after the other, and a third that signalled a futex, by their own clock
     readings (convoy.txt)."""
-    spans = collections.defaultdict(list)
-    with open(check.path.replace(".dat", ".txt"), encoding="utf-8") as file:
-        for line in file:
-            what, begin, end = line.split()
-            spans[what].append((int(begin), int(end)))
+    spans = spans_of(check.path.replace(".dat", ".txt"))
     vcpu = recording.vcpus[0]
     asleep = recording.asleep[vcpu]
     holders = {name: recording.planted(name) for name in ("holderA", "secondB", "notifier")}
@@ -271,11 +286,7 @@ def check_convoy(check, recording):
 def check_futexes(check, recording):
     """A PI lock that is stolen from its heir, and waits that are, or are not, for a futex, by the threads' own clock
     readings (futexes.txt). Each thread of a round is one of its own."""
-    spans = collections.defaultdict(list)
-    with open(check.path.replace(".dat", ".txt"), encoding="utf-8") as file:
-        for line in file:
-            what, begin, end = line.split()
-            spans[what].append((int(begin), int(end)))
+    spans = spans_of(check.path.replace(".dat", ".txt"))
     asleep = recording.asleep[recording.vcpus[0]]
     planted = {what: sum(overlap(asleep, begin, end) for begin, end in all_of) for what, all_of in spans.items()}
     charged, told = collections.Counter(), collections.defaultdict(set)
@@ -304,10 +315,7 @@ def check_quota(check, recording):
     """A guest whose cgroup may use 20 ms of 100: nothing else to run, and the vCPU ready."""
     vcpu = recording.vcpus[0]
     rows = {row["culprit"]: row["ns"] for row in steal_rows(check, check.path.replace("/trace.dat", ""), vcpu)}
-    first = recording.exits[vcpu][0][0]
-    waits = [(begin, end) for begin, end in recording.ready[vcpu] if begin >= first and
-             any(begin <= at < end for at, _ in recording.runs[0])]
-    planted = sum(overlap(recording.runs[0], begin, end) for begin, end in waits)
+    planted = recording.throttled()
     check.close("not allowed to run: CPU quota", rows.get("not allowed to run: CPU quota", 0), planted, SHARE)
     others = sum(ns for name, ns in rows.items() if "idle" in name or name == "not allowed to run")
     if others > WRONG * planted:

@@ -133,19 +133,6 @@ def check_migrate_to(trapline, folder, wrong):
         wrong.append("no stall from then on")
 
 
-def exit_times(events):
-    """(begin, end) of the exits of the first vCPU."""
-    vcpu = next(event.tid for event in events if event.name == "kvm_exit")
-    begun, times = None, []
-    for event in events:
-        if event.tid == vcpu and event.name == "kvm_exit":
-            begun = event.at
-        elif event.tid == vcpu and event.name == "kvm_entry" and begun is not None:
-            times.append((begun, event.at))
-            begun = None
-    return times
-
-
 def storms_of(events, zaps):
     """(begin, end, times) of the longest row of faults at one instruction and address in each."""
     storms = []
@@ -157,17 +144,13 @@ def storms_of(events, zaps):
     return storms
 
 
-def zaps_of(path):
-    return [tuple(int(ns) for ns in line.split()[1:]) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def check_faults(trapline, folder, wrong):
     """The longest row of faults at one instruction and address while the memory was taken away.
 
     It ends where KVM may map it again, which is before its pages are freed.
     """
     path = folder / "faults.dat"
-    zaps = zaps_of(folder / "faults.txt")
+    zaps, = planted_oracle.spans_of(folder / "faults.txt").values()
     storms = storms_of(oracle.read(str(path))[0], zaps)
     if len(storms) < 2 or min(count for _, _, count in storms) < 1000:
         wrong.append(f"storms in {len(zaps)} times: {storms}")
@@ -186,12 +169,13 @@ def check_faults(trapline, folder, wrong):
 def check_unmapped(trapline, folder, wrong):
     """The same, and kvm_unmap_hva_range tells why: the exits of a storm before its last one, of 10 ms at most."""
     path = folder / "unmapped.dat"
-    events, _ = oracle.read(str(path))
-    storms = storms_of(events, zaps_of(folder / "unmapped.txt"))
+    recording = planted_oracle.Recording(str(path))
+    zaps, = planted_oracle.spans_of(folder / "unmapped.txt").values()
+    storms = storms_of(recording.events, zaps)
     if max(count for _, _, count in storms) < 1000:
         wrong.append(f"storms: {storms}")
-    unmaps = memory_oracle.Unmaps(events)
-    inside = [(begin, end) for begin, end in exit_times(events)
+    unmaps = memory_oracle.Unmaps(recording.events)
+    inside = [(begin, end) for begin, end in recording.exits[recording.vcpus[0]]
               if any(a <= begin and end <= b for a, b, _ in storms) and unmaps.any(begin, end)]
     share(f"{len(inside)} page faults in vain", in_phase(trapline, path, "mmu-notifier"),
           sum(end - begin for begin, end in inside), wrong)
@@ -200,8 +184,7 @@ def check_unmapped(trapline, folder, wrong):
 def check_swap(trapline, folder, wrong):
     """As of the slow disk: the sleeps that its reads cover."""
     recording = planted_oracle.Recording(str(folder / "swap.dat"))
-    asleep = cut(recording.asleep[recording.vcpus[0]], recording.exits[recording.vcpus[0]])
-    planted = [end - begin for begin, end in asleep if 2 * overlap(recording.disk, begin, end) > end - begin]
+    planted = [end - begin for begin, end in recording.sleeps_of_disk()]
     if len(planted) < 5:
         wrong.append(f"{len(planted)} pages were swapped in")
     share(f"{len(planted)} pages from the slow swap area", told(stalls(trapline, folder / "swap.dat"), "blocked", "disk"),
@@ -246,11 +229,11 @@ def any_in(times, begin, end):
 def check_dirty(trapline, folder, wrong):
     """The storm of write faults after a migration began, in Bochs: each exit for one that was not left."""
     path = folder / "dirty.dat"
-    events, _ = oracle.read(str(path))
-    vcpu = next(event.tid for event in events if event.name == "kvm_exit")
-    logged = memory_oracle.logged_writes(events)[vcpu]
-    off = [event.at for event in events if event.name == "sched_switch"]
-    planted = sum(end - begin for begin, end in exit_times(events)
+    recording = planted_oracle.Recording(str(path))
+    vcpu = recording.vcpus[0]
+    logged = memory_oracle.logged_writes(recording.events)[vcpu]
+    off = [event.at for event in recording.events if event.name == "sched_switch"]
+    planted = sum(end - begin for begin, end in recording.exits[vcpu]
                   if any_in(logged, begin, end) and not any_in(off, begin, end))
     if len(logged) < 4000:
         wrong.append(f"{len(logged)} write faults")
@@ -309,28 +292,21 @@ def check_hog(trapline, folder, wrong):
 
 def check_lock(trapline, folder, wrong):
     recording = planted_oracle.Recording(str(folder / "lock.dat"))
-    with open(folder / "lock.txt", encoding="utf-8") as file:
-        held = [tuple(int(ns) for ns in line.split()[1:]) for line in file]
+    held, = planted_oracle.spans_of(folder / "lock.txt").values()
     share("plant-lock held QEMU's lock", told(stalls(trapline, folder / "lock.dat"), "blocked", "plant-lock"),
           slept_or_ready(recording, recording.asleep, held), wrong)
 
 
 def check_disk(trapline, folder, wrong):
     recording = planted_oracle.Recording(str(folder / "disk.dat"))
-    asleep = cut(recording.asleep[recording.vcpus[0]], recording.exits[recording.vcpus[0]])
-    planted = sum(end - begin for begin, end in asleep if 2 * overlap(recording.disk, begin, end) > end - begin)
+    planted = sum(end - begin for begin, end in recording.sleeps_of_disk())
     share("pages from the slow disk", told(stalls(trapline, folder / "disk.dat"), "blocked", "disk"), planted, wrong)
 
 
 def check_quota(trapline, folder, wrong):
     recording = planted_oracle.Recording(str(folder / "quota/trace.dat"))
-    idle = recording.runs[0]
-    waits = [(begin, end) for begin, end in recording.ready[recording.vcpus[0]]
-             if any(begin <= at < end for at, _ in idle)]
-    first = recording.exits[recording.vcpus[0]][0][0]
-    planted = sum(overlap(idle, begin, end) for begin, end in waits if begin >= first)
-    share("the quota was used up", told(stalls(trapline, folder / "quota"), "preempted", "CPU quota"), planted, wrong,
-          1 + planted_oracle.SHARE)
+    share("the quota was used up", told(stalls(trapline, folder / "quota"), "preempted", "CPU quota"), recording.throttled(),
+          wrong, 1 + planted_oracle.SHARE)
 
 
 def check_quiet(trapline, folder, wrong):

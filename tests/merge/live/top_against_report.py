@@ -16,11 +16,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import tables  # noqa: E402
+from states import MOST_POLLED, STATES, top_differences  # noqa: E402
 
 PARTS = ("kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "halted_ns")
-STATES = ("guest_ns", *PARTS, "paused_ns", "offline_ns")
 PERCENTILES = ("min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
-MOST_POLLED = 1_000_000
 MINUTE, UNDECIDED = 60_000_000_000, 100_000  # a stall may go on for as long
 MOST_PARTS = 8  # intervals that are reported alone: a report is a pass over all of it
 
@@ -51,7 +50,8 @@ if options.lines:
         printed = file.read()
 else:
     printed = run("top", "--batch", "--interval", options.interval, "--by", options.by, options.recording)
-frames = [frame["head"] | frame["head"]["interval"] | frame["tables"] for frame in map(json.loads, printed.splitlines())]
+documents = list(map(json.loads, printed.splitlines()))
+frames = [frame["head"] | frame["head"]["interval"] | frame["tables"] for frame in documents]
 report = json.loads(run("report", "--by", options.by, "--format", "json", options.recording))
 whole, vcpus = report["tables"], report["tables"]["vcpus"]["rows"]
 groups = tables.by_key(whole)
@@ -73,26 +73,15 @@ for key, row in groups.items():
     for name in ("count", "total_ns", "max_ns", *PARTS):
         check(f"{key} {name}", sums.get(key, Counter())[name], row[name] or 0)
 
-# Of an exit that turns out to have no entry, the time was told of before it became not seen.
-cut = whole["counters"]["entry_without_exit"] > len(vcpus)
+for difference in top_differences(report, documents):
+    check(*difference)
 for vcpu in vcpus:
     of = [mine for frame in frames for mine in frame["vcpus"]["rows"] if mine["tid"] == vcpu["tid"]]
     check(f"tid {vcpu['tid']} exits", sum(mine["exits"] for mine in of), vcpu["exits"])
-    for name in STATES:
-        mine, wanted = sum(one[name] or 0 for one in of), vcpu[name] or 0
-        # Polls are known when they end: what an interval told as kernel time is halted then. A vCPU is known
-        # when it first enters the guest, and that its machine was switched off when its thread ends.
-        ended = (vcpu["offline_ns"] or 0) if vcpu["end_ns"] < report["head"]["interval"]["end_ns"] else 0
-        if name == "offline_ns" and mine <= wanted or 0 <= mine - wanted <= MOST_POLLED + ended:
-            continue
-        if not cut:
-            check(f"tid {vcpu['tid']} {name}", mine, wanted)
-        elif mine < wanted:
-            check(f"tid {vcpu['tid']} {name} at least", mine, wanted)
     for one in of:
         frame = next(frame for frame in frames if one in frame["vcpus"]["rows"])
         length = frame["end_ns"] - frame["start_ns"]
-        if sum(one[name] or 0 for name in STATES) > length + MOST_POLLED:
+        if sum(one[f"{state}_ns"] or 0 for state in STATES[:-1]) > length + MOST_POLLED:
             check(f"tid {vcpu['tid']} time in an interval of", one, length)
 
 # The longest stall of the last minute, of those that ended: of vCPUs, where no whole VM's stands for them.

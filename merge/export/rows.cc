@@ -1,6 +1,6 @@
 // Writes one row for each exit, request, interrupt, guest function call, …, as JSON lines or CSV,
-// for engines that hold the data of a fleet. row_kinds() has the kinds of rows, docs/formats/rows.md
-// describes their columns.
+// for engines that hold the data of a fleet. row_kinds() has the kinds of rows;
+// docs/formats/rows.md describes their columns.
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -92,27 +92,20 @@ std::vector<BlockRequests::Key> BlockRequests::at_place(const Place& place, cons
   std::vector<std::vector<Key>> at(known.size());
   for (const auto& [key, request] : open) {
     const BlockTransfer& transfer = request->transfer;
-    const auto add = [&, &of = key](std::uint64_t from, std::uint64_t until) {
-      auto distance = std::ranges::lower_bound(known, from);
-      for (; distance != known.end() && *distance <= until; ++distance) {
-        std::vector<Key>& here = at[static_cast<std::size_t>(distance - known.begin())];
-        if (overlap(transfer.sector + *distance, transfer.sectors, block.sector, block.sectors) !=
-            0) {
-          here.push_back(of);
-        }
-        if (here.size() > kMostOwners) return false;
-      }
-      return true;
-    };
     // The distance is the device's sector minus the guest's: bio and request can share sectors only
-    // if the distance is from `from` to `until`, which wrap around 0.
-    const std::uint64_t between = block.sector - transfer.sector;
-    const std::uint64_t from = between - transfer.sectors, until = between + block.sectors;
+    // if the distance is at most `size` above `least`, which may wrap around 0.
+    const std::uint64_t least = block.sector - transfer.sector - transfer.sectors;
     const bool is_all = transfer.sectors > kLargest / 2;
-    const bool fits = is_all          ? add(0, kLargest)
-                      : from <= until ? add(from, until)
-                                      : add(0, until) && add(from, kLargest);
-    if (!fits) return {};
+    const std::uint64_t size = is_all ? kLargest : transfer.sectors + block.sectors;
+    auto next = static_cast<std::size_t>(std::ranges::lower_bound(known, least) - known.begin());
+    for (std::size_t i = 0; i < known.size(); ++i, ++next) {
+      if (next >= known.size()) next = 0;
+      const std::uint64_t distance = known[next];
+      if (distance - least > size) break;
+      if (overlap(transfer.sector + distance, transfer.sectors, block.sector, block.sectors) != 0)
+        at[next].push_back(key);
+      if (at[next].size() > kMostOwners) return {};
+    }
   }
   std::vector<Key> found;
   for (std::vector<Key>& here : at) {

@@ -392,7 +392,7 @@ bool ExitTracker::leave_unended(Thread& thread, ExitSpan::End how) {
   exit.span.end = std::max(thread.mark, thread.span.start);
   exit.span.vcpu = thread.totals.vcpu;
   exit.span.ended = how;
-  exit.state = is_all_halted(thread) ? State::kHalted : state_of(thread);
+  exit.state = open_state(thread);
   exit.is_notable = how == ExitSpan::End::kOpen && !thread.span.halt &&
                     (exit.span.total() > kind_of(thread.span.reason).longest ||
                      is_fatal(thread.span.userspace_reason));
@@ -524,25 +524,11 @@ const ExitSpan* ExitTracker::on(const Event& event) {
 
 // The following functions are queries between two events and at the end; none runs for each event.
 
-OpenExit ExitTracker::open_exit(ThreadId thread, const Thread& state) {
-  OpenExit open{thread, state.totals.vcpu, state.span.start, state.span.reason, {}};
-  if (state.phase == Thread::Phase::kEnded) open.end = state.mark;
-  return open;
-}
-
-std::vector<OpenExit> ExitTracker::open() const {
-  std::vector<OpenExit> exits;
-  for (const auto& [thread, state] : threads_.entries()) {
-    if (!state.is_vcpu || state.phase < Thread::Phase::kExit) continue;
-    exits.push_back(open_exit(thread, state));
-  }
+std::vector<VcpuState> ExitTracker::open() const {
+  std::vector<VcpuState> exits;
+  for (const auto& [id, thread] : threads_.entries())
+    if (thread.is_vcpu && thread.phase >= Thread::Phase::kExit) exits.push_back(*state(id));
   return exits;
-}
-
-std::optional<OpenExit> ExitTracker::open(ThreadId thread) const {
-  const Thread* state = threads_.find(thread);
-  if (state == nullptr || state->phase < Thread::Phase::kExit) return std::nullopt;
-  return open_exit(thread, *state);
 }
 
 std::vector<VcpuTotalsOf> ExitTracker::vcpus() const {
@@ -560,7 +546,7 @@ std::vector<VcpuTotalsOf> ExitTracker::vcpus_at(Timestamp now) const {
     const Thread& thread = *threads_.find(id);
     if (thread.phase == Thread::Phase::kGone) continue;
     const bool halted = in_exit(thread) && is_all_halted(thread);
-    totals.of(halted ? State::kHalted : open_state(thread)) += elapsed(thread.mark, now);
+    totals.of(open_state(thread)) += elapsed(thread.mark, now);
     if (!in_exit(thread) && thread.phase != Thread::Phase::kEnded) continue;
     for (std::size_t i = 0; i < kParts; ++i) {
       const State state = halted ? State::kHalted : static_cast<State>(i);
@@ -568,22 +554,6 @@ std::vector<VcpuTotalsOf> ExitTracker::vcpus_at(Timestamp now) const {
     }
   }
   return vcpus;
-}
-
-std::optional<StateNow> ExitTracker::state_now(ThreadId thread) const {
-  const Thread* state = threads_.find(thread);
-  if (state == nullptr || !state->is_vcpu || state->phase == Thread::Phase::kGone)
-    return std::nullopt;
-  StateNow now;
-  now.state = open_state(*state);
-  now.vcpu = state->totals.vcpu;
-  now.since = state->mark;
-  if (!in_exit(*state)) return now;
-  if (is_all_halted(*state)) now.state = State::kHalted;
-  now.reason = state->span.reason;
-  now.since = state->span.start;
-  now.halted_ns = state->span.parts[static_cast<std::size_t>(Part::kHalted)];
-  return now;
 }
 
 // Offline time shows on arm64 only by PSCI's call, on RISC-V not at all, on x86 by the result of
@@ -601,22 +571,27 @@ States ExitTracker::known_states() const {
   return known;
 }
 
-std::optional<VcpuState> ExitTracker::state(ThreadId thread) const {
-  const Thread* state = threads_.find(thread);
-  if (state == nullptr || !state->is_vcpu) return std::nullopt;
+std::optional<VcpuState> ExitTracker::state(ThreadId id) const {
+  using Where = VcpuState::Where;
+  const Thread* thread = threads_.find(id);
+  if (thread == nullptr || !thread->is_vcpu) return std::nullopt;
   VcpuState result;
-  result.vcpu = state->totals.vcpu;
-  result.off_cpu = state->off_since;
-  result.user_begin = state->user_begin;
-  if (state->phase == Thread::Phase::kGuest) {
-    result.where = VcpuState::Where::kGuest;
-    result.begin = state->mark;
-  } else if (in_exit(*state)) {
-    result.where = state->in_user ? VcpuState::Where::kUser : VcpuState::Where::kKernel;
-    result.begin = state->span.start;
-    result.reason = state->span.reason;
-    result.in_fault = !state->in_user && state->span.detail.kind == DetailKind::kPageFault;
-  }
+  result.thread = id;
+  result.vcpu = thread->totals.vcpu;
+  result.begin = thread->mark;
+  result.off_cpu = thread->off_since;
+  result.user_begin = thread->user_begin;
+  const bool ended = thread->phase == Thread::Phase::kEnded;
+  if (thread->phase != Thread::Phase::kGone) result.state = open_state(*thread);
+  if (thread->phase == Thread::Phase::kGuest) result.where = Where::kGuest;
+  if (in_exit(*thread)) result.where = thread->in_user ? Where::kUser : Where::kKernel;
+  if (ended) result.end = thread->mark;
+  if (!ended && !in_exit(*thread)) return result;
+  result.begin = thread->span.start;
+  result.reason = thread->span.reason;
+  result.halted_ns = thread->span.parts[static_cast<std::size_t>(Part::kHalted)];
+  result.in_fault =
+      result.where == Where::kKernel && thread->span.detail.kind == DetailKind::kPageFault;
   return result;
 }
 
@@ -806,8 +781,10 @@ void ExitTracker::forget(Thread& thread, Timestamp at) {
   thread.mark = std::max(thread.mark, at);
 }
 
+// Returns the state that the thread's time up to now counts for if nothing follows.
 State ExitTracker::open_state(const Thread& thread) const {
-  return thread.phase == Thread::Phase::kEnded ? State::kNotSeen : state_of(thread);
+  if (thread.phase == Thread::Phase::kEnded) return State::kNotSeen;
+  return in_exit(thread) && is_all_halted(thread) ? State::kHalted : state_of(thread);
 }
 
 // Ends the thread. Its last exit counts as offline time: the VM was switched off, or the vCPU was
@@ -899,8 +876,7 @@ void ExitTracker::end_at(Timestamp end) {
     }
     const Timestamp start = in_guest ? thread.mark : thread.span.start;
     open_.push_back({id, start, in_guest});
-    thread.totals.open =
-        in_exit(thread) && is_all_halted(thread) ? State::kHalted : state_of(thread);
+    thread.totals.open = open_state(thread);
     thread.totals.open_ns = elapsed(start, end);
     if (thread.phase == Thread::Phase::kExit && !thread.is_cut) ++cut;
     thread.was_stopped = true;                              // the exit will not become a span

@@ -140,36 +140,22 @@ struct UnendedExit {
   bool is_notable = false;
 };
 
-// An exit that the tracker has not yet returned as a finished span.
-struct OpenExit {
-  ThreadId thread{};
-  std::int32_t vcpu = kNoVcpu;
-  Timestamp begin;
-  ExitReason reason;
-  // Set if the end is known and the thread's next event will return the exit (recordings without
-  // kvm_exit).
-  std::optional<Timestamp> end;
-};
-
 // The position of a vCPU's thread after its last event: in the guest, the kernel or user space.
 struct VcpuState {
   enum class Where : std::uint8_t { kUnknown, kGuest, kKernel, kUser };
   Where where = Where::kUnknown;
+  ThreadId thread{};
   std::int32_t vcpu = kNoVcpu;
-  ExitReason reason;                 // for kKernel and kUser
-  Timestamp begin;                   // when the guest's run or the exit began
+  std::optional<State> state;        // since the thread's last event; nullopt: the thread has ended
+  ExitReason reason;                 // reason of the exit that the vCPU is in
+  Timestamp begin;                   // when that exit, the guest's run or the state began
+  std::uint64_t halted_ns = 0;       // halted time of that exit so far
   Timestamp user_begin;              // when the last time in user space began; 0: none yet
   bool in_fault = false;             // for kKernel: in a page fault
   std::optional<Timestamp> off_cpu;  // when the thread was last switched out
-};
-
-// The state that a vCPU has had since its last event.
-struct StateNow {
-  State state = State::kNotSeen;
-  std::int32_t vcpu = kNoVcpu;
-  ExitReason reason;            // reason of the exit that the vCPU is in
-  Timestamp since;              // when that exit, or the state, began
-  std::uint64_t halted_ns = 0;  // halted time of that exit so far
+  // Set if the exit's end is known and the thread's next event will return the exit (recordings
+  // without kvm_exit).
+  std::optional<Timestamp> end;
 };
 
 // A time in which the guest ran: from kvm_entry to kvm_exit, or until its thread was switched out.
@@ -280,9 +266,8 @@ class ExitTracker {
   // Returns the position of a vCPU's thread; nullopt if the thread runs no vCPU, as far as is
   // known.
   [[nodiscard]] std::optional<VcpuState> state(ThreadId thread) const;
-  [[nodiscard]] std::optional<StateNow> state_now(ThreadId thread) const;
-  [[nodiscard]] std::vector<OpenExit> open() const;
-  [[nodiscard]] std::optional<OpenExit> open(ThreadId thread) const;
+  // Returns the vCPUs in an exit that on() has not yet returned as a finished span.
+  [[nodiscard]] std::vector<VcpuState> open() const;
   // Returns the guest's run that the last event ended, or nullptr.
   [[nodiscard]] const GuestRun* guest_run() const { return has_run_ ? &run_ : nullptr; }
   // Returns the times in other states that the last event completed (only Detail::kIntervals).
@@ -407,7 +392,6 @@ class ExitTracker {
   [[nodiscard]] Thread::Phase phase_since(Timestamp created) const {
     return latest_hole_end_ > created ? Thread::Phase::kUnknown : Thread::Phase::kOffline;
   }
-  static OpenExit open_exit(ThreadId thread, const Thread& state);
   Thread* new_thread(const Event& event);
   Thread* known_thread(const Event& event);
   Thread* vcpu_thread(const Event& event);

@@ -155,7 +155,7 @@ class Pipeline {
   [[nodiscard]] std::optional<VcpuState> vcpu(ThreadId thread) const {
     return tracker_.state(thread);
   }
-  [[nodiscard]] std::vector<OpenExit> open() const { return tracker_.open(); }
+  [[nodiscard]] std::vector<VcpuState> open() const { return tracker_.open(); }
   // Returns whether the exit's rip is 0 because its guest hides its registers, as SEV-ES, SNP and
   // TDX do: no exit of its VM has had another rip so far.
   [[nodiscard]] bool hides_rip(ThreadId thread, const ExitReason& reason, std::uint64_t rip) const;

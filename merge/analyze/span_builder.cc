@@ -69,8 +69,8 @@ void SpanBuilder::on_guest_run(const GuestRun& run) {
 SpanId SpanBuilder::exit_of(Timestamp begin) {
   if (const SpanId exit = exits_.find(begin); exit != SpanId::kNone) return exit;
   if (const SpanId exit = open_exits_.find(begin); exit != SpanId::kNone) return exit;
-  const std::vector<OpenExit> open = pipeline_->open();
-  if (std::ranges::find(open, begin, &OpenExit::begin) == open.end()) return SpanId::kNone;
+  const std::vector<VcpuState> open = pipeline_->open();
+  if (std::ranges::find(open, begin, &VcpuState::begin) == open.end()) return SpanId::kNone;
   const SpanId id = next_id();
   open_exits_.add(begin, id);
   return id;

@@ -443,22 +443,22 @@ std::vector<OpenStall> StallTracker::open(const Pipeline& pipeline, Timestamp no
                                           std::uint64_t at_least_ns) const {
   std::vector<OpenStall> open;
   for (const auto& [id, thread] : threads_.entries()) {
-    const auto state = pipeline.exits().state_now(id);
-    if (!state || !pipeline.counts(id)) continue;
+    const auto vcpu = pipeline.vcpu(id);
+    if (!vcpu || !vcpu->state || !pipeline.counts(id)) continue;
     const auto add = [&, thread_id = id](Timestamp begin, Timestamp end, bool lasts) {
       if (begin < end && elapsed(begin, end) >= at_least_ns)
-        open.push_back({thread_id, state->vcpu, begin, end, lasts});
+        open.push_back({thread_id, vcpu->vcpu, begin, end, lasts});
     };
     const Chain& chain = *thread.chain;
-    const bool halts = is_halt(state->reason) && state->halted_ns == 0;
-    if (is_stopped(state->state) && !halts) {
-      const Timestamp begin(state->since.ns() + state->halted_ns);
+    const bool halts = is_halt(vcpu->reason) && vcpu->halted_ns == 0;
+    if (is_stopped(*vcpu->state) && !halts) {
+      const Timestamp begin(vcpu->begin.ns() + vcpu->halted_ns);
       const bool joined = goes_on(chain, begin, elapsed(begin, now));
       add(joined ? chain.begin : begin, now, true);
       if (chain.any && elapsed(chain.end, begin) > kMostBetween) add(chain.begin, chain.end, false);
     } else if (chain.any) {
       const bool may_go_on =
-          state->state == State::kGuest && elapsed(chain.end, now) <= kMostBetween;
+          vcpu->state == State::kGuest && elapsed(chain.end, now) <= kMostBetween;
       add(chain.begin, may_go_on ? now : chain.end, may_go_on);
     }
   }

@@ -161,7 +161,7 @@ void TriggerMatcher::on(const kernel_events::RecordedEvent& recorded, std::uint3
     look_near_loss(event, tracking_->pipeline.ended());
 }
 
-void TriggerMatcher::doubt(const OpenExit& exit) {
+void TriggerMatcher::doubt(const VcpuState& exit) {
   if (exit.end || !may_hit(exit.reason)) return;
   doubtful_[exit.thread] = {exit.begin.ns(), exit.vcpu, exit.reason};
 }
@@ -175,7 +175,8 @@ void TriggerMatcher::look_near_loss(const Event& event, const ExitSpan* span) {
   if (begins) {
     doubtful_.erase(thread);
     if (event.at.ns() >= loss_end_) return;
-    if (const auto exit = tracking_->pipeline.exits().open(thread)) doubt(*exit);
+    const auto exit = tracking_->pipeline.vcpu(thread);
+    if (exit && exit->where > VcpuState::Where::kGuest) doubt(*exit);
     return;
   }
   const bool ends = std::holds_alternative<KvmEntry>(event.payload) ||
@@ -186,7 +187,7 @@ void TriggerMatcher::look_near_loss(const Event& event, const ExitSpan* span) {
   const Doubtful open = found->second;
   doubtful_.erase(found);
   if (span != nullptr && span->start.ns() == open.start) return;  // the span is the whole exit
-  const auto ended = tracking_->pipeline.exits().open(thread);
+  const auto ended = tracking_->pipeline.vcpu(thread);
   if (ended && ended->end && ended->begin.ns() == open.start) return;
   const std::uint64_t end = event.at.ns();
   if (end <= open.start || end - open.start <= trigger_.longer_than_ns) return;
@@ -195,7 +196,7 @@ void TriggerMatcher::look_near_loss(const Event& event, const ExitSpan* span) {
 
 void TriggerMatcher::on_lost(std::uint32_t cpu, std::uint64_t from, std::uint64_t to) {
   loss_end_ = std::max(loss_end_, to);
-  for (const OpenExit& exit : tracking_->pipeline.open()) doubt(exit);
+  for (const VcpuState& exit : tracking_->pipeline.open()) doubt(exit);
   Event event;
   event.at = Timestamp(from);
   event.cpu = cpu;
@@ -231,15 +232,16 @@ void TriggerMatcher::look_after_open(std::uint64_t now, const Alive& alive) {
   now_ = now;
   if (trigger_.stall) return look_after_stalls(now, alive);
   OpenExits certain;
-  for (const auto& [thread, vcpu, begin, reason, end] : tracking_->pipeline.open()) {
-    if (end || !may_hit(reason)) continue;
-    const std::uint64_t start = begin.ns();
+  for (const VcpuState& exit : tracking_->pipeline.open()) {
+    if (exit.end || !may_hit(exit.reason)) continue;
+    const ThreadId thread = exit.thread;
+    const std::uint64_t start = exit.begin.ns();
     if (now <= start || now - start < kAWhile || is_in(forgotten_, thread, start)) continue;
     const bool was_certain = is_in(certain_, thread, start);
     if (alive(thread) == false) {
       forgotten_[thread] = start;
       if (!was_certain) continue;
-      add_hit(start, now, thread, vcpu, reason_of(reason), true);
+      add_hit(start, now, thread, exit.vcpu, reason_of(exit.reason), true);
     } else if (was_certain || now - start > std::max(trigger_.longer_than_ns, kLongOpen)) {
       certain[thread] = start;
     }
@@ -253,14 +255,15 @@ void TriggerMatcher::finish(std::uint64_t now, const Alive& alive) {
     tracking_->pipeline.finish(Timestamp(now));
     return check_ended();
   }
-  for (const auto& [thread, vcpu, begin, reason, end] : tracking_->pipeline.open()) {
-    if (end || !may_hit(reason)) continue;
-    const std::uint64_t start = begin.ns();
+  for (const VcpuState& exit : tracking_->pipeline.open()) {
+    if (exit.end || !may_hit(exit.reason)) continue;
+    const ThreadId thread = exit.thread;
+    const std::uint64_t start = exit.begin.ns();
     if (now <= start || now - start <= trigger_.longer_than_ns) continue;
     if (is_in(forgotten_, thread, start) ||
         (!is_in(certain_, thread, start) && alive(thread) != true))
       continue;
-    add_hit(start, now, thread, vcpu, reason_of(reason), true);
+    add_hit(start, now, thread, exit.vcpu, reason_of(exit.reason), true);
   }
   tracking_->pipeline.finish();
   check_ended();
@@ -279,13 +282,15 @@ std::optional<std::uint64_t> TriggerMatcher::earliest_open() const {
         note(start);
     }
   } else {
-    for (const auto& [thread, vcpu, begin, reason, end] : pipeline.open()) {
+    for (const VcpuState& exit : pipeline.open()) {
       // An exit that has already ended is returned with its thread's next event.
-      if (end && elapsed(begin, *end) <= trigger_.longer_than_ns) continue;
+      if (exit.end && elapsed(exit.begin, *exit.end) <= trigger_.longer_than_ns) continue;
       // isa 0: the thread was switched out in the guest, and its kvm_exit will give the reason.
-      if (!may_hit(reason) && reason.isa != 0) continue;
-      const std::uint64_t start = begin.ns();
-      if (!end && (is_in(forgotten_, thread, start) || is_in(certain_, thread, start))) continue;
+      if (!may_hit(exit.reason) && exit.reason.isa != 0) continue;
+      const std::uint64_t start = exit.begin.ns();
+      const bool told =
+          is_in(forgotten_, exit.thread, start) || is_in(certain_, exit.thread, start);
+      if (!exit.end && told) continue;
       note(start);
     }
   }

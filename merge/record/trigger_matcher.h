@@ -87,7 +87,7 @@ class TriggerMatcher {
   void check_ended();
   void look_after_stalls(std::uint64_t now, const Alive& alive);
   void look_near_loss(const Event& event, const ExitSpan* span);
-  void doubt(const OpenExit& exit);
+  void doubt(const VcpuState& exit);
 
   Trigger trigger_;
   kernel_events::Formats formats_;

@@ -71,10 +71,10 @@ TEST_F(ExitTrackerTest, AnExitWithoutMoreIsKernelTime) {
 
 TEST_F(ExitTrackerTest, AnExitThatDidNotEndIsOfItsVcpu) {
   play({entry(50, kVcpu1)});
-  EXPECT_EQ(tracker_->state_now(kVcpu1)->since.ns(), 50u);
+  EXPECT_EQ(tracker_->state(kVcpu1)->begin.ns(), 50u);
   play({exit(100, kSvmIo, kVcpu1)});
-  EXPECT_EQ(tracker_->state_now(kVcpu1)->since.ns(), 100u);
-  EXPECT_EQ(tracker_->state_now(kVcpu1)->vcpu, 1);
+  EXPECT_EQ(tracker_->state(kVcpu1)->begin.ns(), 100u);
+  EXPECT_EQ(tracker_->state(kVcpu1)->vcpu, 1);
   finish(Timestamp(200));
   ASSERT_THAT(unended_, SizeIs(1));
   EXPECT_EQ(unended_[0].span.vcpu, 1);

@@ -101,12 +101,7 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
 void StallTracker::on(const ThreadChange& change) {
   if (change.loses()) {
     // Forgets which vCPUs are in the guest: their next entries or exits show it.
-    threads_.lose([this](Thread& thread) {
-      if (!std::exchange(thread.known, false)) return;
-      Vm& vm = *vm_of_.find(thread.id)->second;
-      ++vm.unknown;
-      if (std::exchange(thread.in_guest, false)) --vm.in_guest;
-    });
+    threads_.lose([](Thread& thread) { thread.left.reset(); });
   }
   const bool stops = change.now == RunState::kStopped || change.now == RunState::kEnded;
   Thread* thread = stops || change.runs() ? threads_.find(change.thread) : nullptr;
@@ -498,27 +493,17 @@ StallTracker::Vm* StallTracker::vm_of(ThreadId id, const Pipeline& pipeline) {
     return nullptr;
   }
   vm.vcpus.push_back(id);
-  ++vm.unknown;
   vm.counts = vm.counts && pipeline.counts(id);
   vm_of_[id] = &vm;
   return &vm;
 }
 
-// Notes that it is known from this time on whether the vCPU is in the guest.
-void StallTracker::know(Vm& vm, Thread& thread, Timestamp at) {
-  if (std::exchange(thread.known, true)) return;
-  --vm.unknown;
-  vm.left = std::max(vm.left, at);
-}
-
 void StallTracker::on_entry(ThreadId id, Timestamp at, const Pipeline& pipeline) {
   Vm* vm = vm_of(id, pipeline);
   Thread* thread = thread_of(id);
-  if (vm == nullptr || thread == nullptr || thread->in_guest) return;
-  if (vm->in_guest == 0) add_gap(*vm, at, false);
-  know(*vm, *thread, at);
-  thread->in_guest = true;
-  ++vm->in_guest;
+  if (vm == nullptr || thread == nullptr || !thread->left) return;
+  if (elapsed(*thread->left, at) >= at_least_ns_) add_gap(*vm, at, false);
+  thread->left.reset();
 }
 
 void StallTracker::on_exit(ThreadId id, Timestamp at, const Pipeline& pipeline) {
@@ -530,18 +515,19 @@ void StallTracker::on_exit(ThreadId id, Timestamp at, const Pipeline& pipeline) 
     vm->gaps.clear();
     vm->stalls.clear();
   }
-  know(*vm, *thread, at);
-  if (!thread->in_guest) return;
-  thread->in_guest = false;
-  --vm->in_guest;
-  vm->left = std::max(vm->left, at);
+  if (!thread->left) thread->left = at;
 }
 
 void StallTracker::add_gap(Vm& vm, Timestamp end, bool open) {
-  if (vm.unknown != 0 || vm.in_guest != 0 || vm.vcpus.size() < 2) return;
-  if (elapsed(vm.left, end) < at_least_ns_) return;
+  Timestamp begin;  // when the last vCPU left the guest
+  for (const ThreadId id : vm.vcpus) {
+    const Thread* thread = threads_.find(id);
+    if (thread == nullptr || !thread->left) return;
+    begin = std::max(begin, *thread->left);
+  }
+  if (vm.vcpus.size() < 2 || elapsed(begin, end) < at_least_ns_) return;
   if (vm.gaps.size() >= kMostGaps) vm.gaps.pop_front();
-  vm.gaps.push_back({vm.left, end, open, {}});
+  vm.gaps.push_back({begin, end, open, {}});
 }
 
 void StallTracker::tell_gaps(const Thread& thread, const Piece& piece, bool page) {

@@ -206,9 +206,9 @@ class StallTracker {
     StallShares between;  // the time since the chain, for the case that the next exit joins it
     std::uint64_t between_exits = 0;
     bool halts = false;  // the last kvm_exit was a halt, and no kvm_entry followed
-    bool in_guest = false;
-    // True if `in_guest` is known: the thread entered or left the guest after the last loss.
-    bool known = false;
+    // When the vCPU left the guest; nullopt: it is in the guest, or no event has shown since the
+    // last loss whether it is.
+    std::optional<Timestamp> left;
   };
   // A time in which no vCPU of the VM was in the guest.
   struct Gap {
@@ -222,9 +222,7 @@ class StallTracker {
   };
   struct Vm {
     std::vector<ThreadId> vcpus;
-    std::size_t in_guest = 0, unknown = 0;
     bool counts = true;  // the user selected all of its vCPUs
-    Timestamp left;      // when the last vCPU left the guest
     std::deque<Gap> gaps;
     // Kept until the end: a vCPU that is first seen later was in the guest, which disproves them.
     std::vector<Stall> stalls;
@@ -253,7 +251,6 @@ class StallTracker {
   void on_entry(ThreadId id, Timestamp at, const Pipeline& pipeline);
   void on_exit(ThreadId id, Timestamp at, const Pipeline& pipeline);
   Vm* vm_of(ThreadId id, const Pipeline& pipeline);
-  void know(Vm& vm, Thread& thread, Timestamp at);
   void add_gap(Vm& vm, Timestamp end, bool open);
   void tell_gaps(const Thread& thread, const Piece& piece, bool page);
   void end_gaps(Vm& vm, bool all);

@@ -132,11 +132,11 @@ void StallTracker::on(std::span<const StateRun> runs, const Pipeline& pipeline) 
     Thread* thread = thread_of(run.thread);
     if (thread == nullptr) continue;
     if (thread->pieces.size() >= kMostPieces) settle(*thread);
-    add_piece(*thread, {run.state, run.begin, run.end});
+    add_piece(*thread, run);
   }
 }
 
-void StallTracker::add_piece(Thread& thread, const Piece& piece) {
+void StallTracker::add_piece(Thread& thread, const StateRun& piece) {
   thread.pieces.push_back(piece);
   ++pieces_;
 }
@@ -144,20 +144,21 @@ void StallTracker::add_piece(Thread& thread, const Piece& piece) {
 void StallTracker::on(const ExitSpan& exit, bool wanted) {
   Thread* thread = thread_of(exit.thread);
   if (thread == nullptr) return;
-  const std::vector<Piece> later = take_later(*thread, exit.end);
+  const std::vector<StateRun> later = take_later(*thread, exit.end);
   settle(*thread);
   for (const PartInterval& interval : exit.intervals)
-    add_piece(*thread, {static_cast<State>(interval.part), interval.begin, interval.end});
+    add_piece(*thread,
+              {thread->id, static_cast<State>(interval.part), interval.begin, interval.end});
   settle(*thread, &exit, wanted);
-  for (const Piece& piece : later) add_piece(*thread, piece);
+  for (const StateRun& piece : later) add_piece(*thread, piece);
 }
 
 // Removes and returns the pieces of the thread's time after `end`, where an exit ended. Without
 // kvm_exit the exit is reported only when the next one begins, when later pieces are already known.
-std::vector<StallTracker::Piece> StallTracker::take_later(Thread& thread, Timestamp end) {
-  std::vector<Piece> later;
+std::vector<StateRun> StallTracker::take_later(Thread& thread, Timestamp end) {
+  std::vector<StateRun> later;
   if (thread.pieces.empty()) return later;
-  const auto is_later = [end](const Piece& piece) { return piece.begin >= end; };
+  const auto is_later = [end](const StateRun& piece) { return piece.begin >= end; };
   std::ranges::copy_if(thread.pieces, std::back_inserter(later), is_later);
   pieces_ -= std::erase_if(thread.pieces, is_later);
   return later;
@@ -172,22 +173,22 @@ void StallTracker::on_guest(const GuestRun& run) {
   const Chain& chain = *thread->chain;
   if (!chain.any) return;
   thread->between.add({StallCause::kGuest, Culprit(), elapsed(run.begin, run.end)});
-  if (elapsed(chain.end, run.end) > kMostBetween) close(*thread);
+  if (elapsed(chain.stall.end, run.end) > kMostBetween) close(*thread);
 }
 
 // Adds a piece of a vCPU's time to `into`, divided where memory was reclaimed or compacted. `page`:
 // in this piece KVM halted the vCPU for a page.
-void StallTracker::divide(const Thread& thread, const Piece& piece, bool page,
+void StallTracker::divide(const Thread& thread, const StateRun& piece, bool page,
                           StallShares& into) const {
-  Piece cut = piece;
+  StateRun cut = piece;
   const MemoryWork work = piece.state == State::kKernel && !page ? thread.work : MemoryWork::kNone;
   if (piece.state != State::kPaused) {
     const auto runs = faults_.memory_of(thread.id);
     auto run = std::ranges::upper_bound(runs, piece.begin, {}, &MemoryWorks::Run::end);
     for (; run != runs.end() && run->begin < piece.end; ++run) {
       const Timestamp begin = std::max(run->begin, cut.begin), end = std::min(run->end, piece.end);
-      divide(thread, {piece.state, cut.begin, begin}, page, work, into);
-      divide(thread, {piece.state, begin, end}, page, run->work, into);
+      divide(thread, {thread.id, piece.state, cut.begin, begin}, page, work, into);
+      divide(thread, {thread.id, piece.state, begin, end}, page, run->work, into);
       cut.begin = end;
     }
   }
@@ -196,7 +197,7 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page,
 
 // Adds a piece of a vCPU's time to `into`, a wait divided among its culprits. `page`: KVM halted
 // the vCPU for a page; `work`: the memory work that the time is charged to.
-void StallTracker::divide(const Thread& thread, const Piece& piece, bool page, MemoryWork work,
+void StallTracker::divide(const Thread& thread, const StateRun& piece, bool page, MemoryWork work,
                           StallShares& into) const {
   const bool waits = piece.state == State::kPreempted || piece.state == State::kBlocked ||
                      piece.state == State::kPaused || page;
@@ -237,14 +238,14 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page, M
   rest(piece.end);
 }
 
-bool StallTracker::is_stopped_by_signal(const Thread& thread, const Piece& piece) {
+bool StallTracker::is_stopped_by_signal(const Thread& thread, const StateRun& piece) {
   if (piece.state != State::kPaused) return false;
   const auto after = std::ranges::lower_bound(thread.stops, piece.end);
   if (after == thread.stops.begin()) return false;
   const Timestamp stop = *std::prev(after);
   // A stop by a signal before this paused piece explains an earlier piece, not this one, unless
   // only paused time is in between, as when the figures begin in the stopped time.
-  return stop >= piece.begin || std::ranges::none_of(thread.pieces, [&](const Piece& other) {
+  return stop >= piece.begin || std::ranges::none_of(thread.pieces, [&](const StateRun& other) {
            return other.begin >= stop && other.begin < piece.begin && other.state != State::kPaused;
          });
 }
@@ -252,8 +253,8 @@ bool StallTracker::is_stopped_by_signal(const Thread& thread, const Piece& piece
 // Removes the thread's last pieces because it ended: the guest was switched off, or killed. Keeps
 // the time in which a signal had stopped the thread.
 void StallTracker::leave_out_end(Thread& thread) {
-  std::ranges::stable_sort(thread.pieces, {}, &Piece::begin);
-  const auto is_of_end = [&thread](const Piece& piece) {
+  std::ranges::stable_sort(thread.pieces, {}, &StateRun::begin);
+  const auto is_of_end = [&thread](const StateRun& piece) {
     return piece.state != State::kNotSeen && !is_stopped_by_signal(thread, piece);
   };
   while (!thread.pieces.empty() && is_of_end(thread.pieces.back())) {
@@ -265,9 +266,9 @@ void StallTracker::leave_out_end(Thread& thread) {
 // Counts a halt's pieces as halted if no event shows when the halt slept: switches were recorded
 // later, or not at all.
 void StallTracker::leave_out_halt(Thread& thread) {
-  if (std::ranges::find(thread.pieces, State::kHalted, &Piece::state) != thread.pieces.end())
+  if (std::ranges::find(thread.pieces, State::kHalted, &StateRun::state) != thread.pieces.end())
     return;
-  for (Piece& piece : thread.pieces)
+  for (StateRun& piece : thread.pieces)
     if (piece.state <= State::kBlocked) piece.state = State::kHalted;
 }
 
@@ -276,8 +277,8 @@ void StallTracker::leave_out_halt(Thread& thread) {
 void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
   if (thread.pieces.empty()) return;
   // The pieces are nearly always sorted already, and sorting takes memory.
-  if (!std::ranges::is_sorted(thread.pieces, {}, &Piece::begin))
-    std::ranges::stable_sort(thread.pieces, {}, &Piece::begin);
+  if (!std::ranges::is_sorted(thread.pieces, {}, &StateRun::begin))
+    std::ranges::stable_sort(thread.pieces, {}, &StateRun::begin);
   if (exit != nullptr ? exit->halt && is_halt(exit->reason) : thread.halts) leave_out_halt(thread);
   const bool exit_waits = exit != nullptr && waits_for_page(*exit);
   thread.work = MemoryWork::kNone;
@@ -289,32 +290,32 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
   }
   const auto end_unit = [&] {
     if (!unit_->any) return;
-    unit_->exits = 1;
-    unit_->open = exit == nullptr;
+    unit_->stall.exits = 1;
+    unit_->stall.open = exit == nullptr;
     unit_->wanted = exit != nullptr ? wanted : of_all_;
     if (exit != nullptr) {
-      unit_->longest = *exit;
-      unit_->why = faults_.last().why;
-      if (exit->detail.kind == DetailKind::kPageFault)
-        unit_->fault = Fault{exit->detail.value, exit->rip};
-      if (unit_->fault || is_interrupt(exit->reason)) unit_->rip = exit->rip;
+      unit_->stall.longest = *exit;
+      unit_->stall.fault = faults_.last().why;
+      unit_->last.is_fault = exit->detail.kind == DetailKind::kPageFault;
+      if (unit_->last.is_fault) unit_->fault = Fault{exit->detail.value, exit->rip};
+      if (unit_->last.is_fault || is_interrupt(exit->reason)) unit_->last.rip = exit->rip;
     }
     join(thread);
     unit_->clear();
   };
-  for (const Piece& piece : thread.pieces) {
+  for (const StateRun& piece : thread.pieces) {
     if (piece.begin != thread.until) {
       end_unit();
       close(thread);
     }
     const bool page = exit_waits && piece.state == State::kHalted;
     if (is_stopped(piece.state) || page) {
-      if (!unit_->any) unit_->begin = piece.begin;
+      Last& last = unit_->last;
+      if (!unit_->any) unit_->stall.begin = last.begin = piece.begin;
       unit_->any = true;
-      unit_->end = piece.end;
-      unit_->awake =
-          unit_->awake && (piece.state == State::kKernel || piece.state == State::kPreempted);
-      divide(thread, piece, page, unit_->last);
+      unit_->stall.end = piece.end;
+      last.awake &= piece.state == State::kKernel || piece.state == State::kPreempted;
+      divide(thread, piece, page, last.shares);
     } else {
       // The time before a halt's sleep belongs to no stall.
       if (piece.state == State::kHalted) unit_->clear();
@@ -343,16 +344,16 @@ void StallTracker::forget_settled(Thread& thread, Timestamp until) {
 // Returns whether the exits in `chain` and a further one of `length` from `at` on are one stall,
 // because the time between is short enough.
 bool StallTracker::goes_on(const Chain& chain, Timestamp at, std::uint64_t length) {
-  const std::uint64_t between = elapsed(chain.end, at);
+  const std::uint64_t between = elapsed(chain.stall.end, at);
   return chain.any && between <= kMostBetween &&
-         between * kShareBetween <= std::min(chain.length(), length);
+         between * kShareBetween <= std::min(chain.stall.length(), length);
 }
 
 // Returns whether the guest is at the instruction whose page fault comes again, or would come if no
 // interrupt had come first. Without the rip it is not known whether the guest got past the
 // instruction; any other exit there, such as an access to a device, shows that it did.
 bool StallTracker::is_at_the_fault(const Chain& chain, const Chain& unit) {
-  if (unit.rip == 0 || unit.rip != chain.rip) return false;
+  if (unit.last.rip == 0 || unit.last.rip != chain.last.rip) return false;
   return chain.fault && unit.fault ? *chain.fault == *unit.fault : chain.fault || unit.fault;
 }
 
@@ -360,44 +361,39 @@ bool StallTracker::is_at_the_fault(const Chain& chain, const Chain& unit) {
 // its time for the case that the next exit joins; or begins a new chain with it.
 void StallTracker::join(Thread& thread) {
   Chain &chain = *thread.chain, &unit = *unit_;
+  Stall &stall = chain.stall, &added = unit.stall;
   unit.same = unit.fault ? 1 : 0;
-  unit.last_begin = unit.begin;
-  unit.last_fault = unit.fault.has_value();
   if (chain.any) {
     const bool again =
-        is_at_the_fault(chain, unit) && elapsed(chain.end, unit.begin) <= kMostBetween;
-    if (again || goes_on(chain, unit.begin, unit.length())) {
+        is_at_the_fault(chain, unit) && elapsed(stall.end, added.begin) <= kMostBetween;
+    if (again || goes_on(chain, added.begin, added.length())) {
       // The first fault may have had another reason than unmapping; an interrupt is not a fault.
-      if (again && chain.last_fault && chain.same > 1 && chain.awake &&
-          faults_.unmaps().any(chain.last_begin, chain.end))
-        chain.last.set_work(MemoryWork::kUnmap);
-      chain.shares.add(chain.last);
+      if (again && chain.last.is_fault && chain.same > 1 && chain.last.awake &&
+          faults_.unmaps().any(chain.last.begin, stall.end))
+        chain.last.shares.set_work(MemoryWork::kUnmap);
+      chain.shares.add(chain.last.shares);
       chain.shares.add(thread.between);
-      chain.last_begin = unit.last_begin;
       std::swap(chain.last, unit.last);
-      chain.last_fault = unit.fault.has_value();
-      chain.awake = unit.awake;
-      chain.exits += thread.between_exits + 1;
-      chain.end = unit.end;
-      chain.open = unit.open;
+      stall.exits += thread.between_exits + 1;
+      stall.end = added.end;
+      stall.open = added.open;
       chain.same = again ? chain.same + unit.same : unit.same;
-      chain.rip = unit.rip;
       if (unit.fault || !again) chain.fault = unit.fault;
       if (chain.same > chain.most_times) {
         chain.most = *chain.fault;
         chain.most_times = chain.same;
       }
-      if (unit.longest && (!chain.longest || unit.longest->total() > chain.longest->total())) {
-        chain.longest = unit.longest;
-        chain.why = unit.why;
+      if (added.longest && (!stall.longest || added.longest->total() > stall.longest->total())) {
+        stall.longest = added.longest;
+        stall.fault = added.fault;
         chain.wanted = unit.wanted;
       }
       thread.between.clear();
       thread.between_exits = 0;
       return;
     }
-    if (unit.length() <= chain.length() && elapsed(chain.end, unit.end) <= kMostBetween) {
-      thread.between.add(unit.last);
+    if (added.length() <= stall.length() && elapsed(stall.end, added.end) <= kMostBetween) {
+      thread.between.add(unit.last.shares);
       ++thread.between_exits;
       return;
     }
@@ -411,50 +407,45 @@ void StallTracker::close(Thread& thread) {
   thread.between_exits = 0;
   const Chain& chain = *thread.chain;
   if (!chain.any) return;
-  if (chain.wanted && chain.length() >= at_least_ns_) hand_out(thread.id, chain);
+  if (chain.wanted && chain.stall.length() >= at_least_ns_) hand_out(thread.id, chain);
   thread.chain->clear();
 }
 
 void StallTracker::hand_out(ThreadId id, const Chain& chain) {
-  Stall stall;
+  Stall stall = chain.stall;
   stall.thread = id;
-  stall.begin = chain.begin;
-  stall.end = chain.end;
-  stall.open = chain.open && chain.end == end_;
-  stall.exits = chain.exits;
-  stall.longest = chain.longest;
-  stall.fault = chain.why;
+  stall.open = stall.open && stall.end == end_;
   if (chain.most_times > 1) {
     stall.fault_address = chain.most.address;
     stall.faults = chain.most_times;
   }
   StallShares shares = chain.shares;
-  shares.add(chain.last);
+  shares.add(chain.last.shares);
   stall.shares = shares.largest_first();
   ended_.push_back(std::move(stall));
 }
 
-std::vector<OpenStall> StallTracker::open(const Pipeline& pipeline, Timestamp now,
+std::vector<StallTime> StallTracker::open(const Pipeline& pipeline, Timestamp now,
                                           std::uint64_t at_least_ns) const {
-  std::vector<OpenStall> open;
+  std::vector<StallTime> open;
   for (const auto& [id, thread] : threads_.entries()) {
     const auto vcpu = pipeline.vcpu(id);
     if (!vcpu || !vcpu->state || !pipeline.counts(id)) continue;
     const auto add = [&, thread_id = id](Timestamp begin, Timestamp end, bool lasts) {
       if (begin < end && elapsed(begin, end) >= at_least_ns)
-        open.push_back({thread_id, vcpu->vcpu, begin, end, lasts});
+        open.push_back({thread_id, begin, end, lasts});
     };
     const Chain& chain = *thread.chain;
+    const StallTime& past = chain.stall;
     const bool halts = is_halt(vcpu->reason) && vcpu->halted_ns == 0;
     if (is_stopped(*vcpu->state) && !halts) {
       const Timestamp begin(vcpu->begin.ns() + vcpu->halted_ns);
       const bool joined = goes_on(chain, begin, elapsed(begin, now));
-      add(joined ? chain.begin : begin, now, true);
-      if (chain.any && elapsed(chain.end, begin) > kMostBetween) add(chain.begin, chain.end, false);
+      add(joined ? past.begin : begin, now, true);
+      if (chain.any && elapsed(past.end, begin) > kMostBetween) add(past.begin, past.end, false);
     } else if (chain.any) {
-      const bool may_go_on =
-          vcpu->state == State::kGuest && elapsed(chain.end, now) <= kMostBetween;
-      add(chain.begin, may_go_on ? now : chain.end, may_go_on);
+      const bool may_go_on = vcpu->state == State::kGuest && elapsed(past.end, now) <= kMostBetween;
+      add(past.begin, may_go_on ? now : past.end, may_go_on);
     }
   }
   return open;
@@ -530,11 +521,13 @@ void StallTracker::add_gap(Vm& vm, Timestamp end, bool open) {
   vm.gaps.push_back({begin, end, open, {}});
 }
 
-void StallTracker::tell_gaps(const Thread& thread, const Piece& piece, bool page) {
+void StallTracker::tell_gaps(const Thread& thread, const StateRun& piece, bool page) {
   const auto found = vm_of_.find(thread.id);
   if (found == vm_of_.end()) return;
   for (Gap& gap : found->second->gaps) {
-    const Piece cut{piece.state, std::max(piece.begin, gap.begin), std::min(piece.end, gap.end)};
+    StateRun cut = piece;
+    cut.begin = std::max(piece.begin, gap.begin);
+    cut.end = std::min(piece.end, gap.end);
     if (cut.end <= cut.begin) continue;
     Gap::Vcpu& vcpu = gap.vcpus[thread.id];
     if (piece.state == State::kHalted && !page) {

@@ -69,10 +69,15 @@ struct StallShare {
   MemoryWork work = MemoryWork::kNone;  // the memory work in which the time was spent
 };
 
-struct Stall {
+// The time of a stall.
+struct StallTime {
   ThreadId thread{};  // for a whole VM: the vCPU that was stopped longest
   Timestamp begin, end;
-  bool open = false;             // the recording ends in the stall
+  bool open = false;  // the stall lasts until now, or until the recording's end
+  [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
+};
+
+struct Stall : StallTime {
   std::uint32_t vcpus = 0;       // for a whole VM: its number of vCPUs; 0: a vCPU's stall
   std::uint32_t not_halted = 0;  // how many of the vCPUs were stopped for nine tenths of the stall
   std::uint64_t exits = 0;
@@ -82,17 +87,6 @@ struct Stall {
   // The page fault that came repeatedly at the same instruction; `faults` is 0 if none did.
   std::uint64_t fault_address = 0, faults = 0;
   std::vector<StallShare> shares;  // the largest first; they sum to the stall
-
-  [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
-};
-
-// A vCPU's stall that was not reported yet.
-struct OpenStall {
-  ThreadId thread{};
-  std::int32_t vcpu = kNoVcpu;
-  Timestamp begin, end;
-  bool lasts = true;  // the stall lasts until now, which is its `end`
-  [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
 
 // A stall's time, summed by cause, culprit and work. Beyond kMost sums, culprits are unknown.
@@ -140,7 +134,7 @@ class StallTracker {
   void on(const ExitSpan& exit, bool wanted);
   // Returns the vCPUs' stalls of at least that length that were not reported by `now`, which must
   // not be before the last event: they last, or the vCPU's next exit may still continue them.
-  [[nodiscard]] std::vector<OpenStall> open(const Pipeline& pipeline, Timestamp now,
+  [[nodiscard]] std::vector<StallTime> open(const Pipeline& pipeline, Timestamp now,
                                             std::uint64_t at_least_ns) const;
   // Ends all stalls at `end`; call it after on() has taken the vCPUs' states and exits up to then.
   void finish(Timestamp end, const Pipeline& pipeline);
@@ -160,44 +154,37 @@ class StallTracker {
     std::uint64_t address = 0, rip = 0;
     friend bool operator==(const Fault&, const Fault&) = default;
   };
+  struct Last {
+    Timestamp begin;
+    StallShares shares;
+    bool is_fault = false;
+    bool awake = true;      // the vCPU neither slept in the exit nor was in user space
+    std::uint64_t rip = 0;  // of a fault or an interrupt; 0: not known
+  };
   // One exit, or its part after a halt; or several exits that were joined.
   struct Chain {
     bool any = false, wanted = true;
-    bool open = false;  // the last exit did not end as an exit
-    Timestamp begin, end;
-    std::uint64_t exits = 0;
+    Stall stall;  // without its thread and shares; open: the last exit did not end as an exit
     StallShares shares;
-    // The last exit, which `shares` does not include: its beginning and shares, whether it is a
-    // page fault, and whether the vCPU neither slept in it nor was in user space.
-    Timestamp last_begin;
-    StallShares last;
-    bool last_fault = false, awake = true;
-    std::optional<ExitSpan> longest;
-    PageFault::Why why;          // the cause of `longest`, if it is a page fault
-    std::uint64_t rip = 0;       // the last exit's, if a fault or an interrupt; 0: not known
-    std::optional<Fault> fault;  // the fault at the instruction `rip`
+    Last last;                   // the last exit, which `shares` does not include
+    std::optional<Fault> fault;  // the fault at the instruction `last.rip`
     std::uint64_t same = 0;      // how often the fault came in a row
     Fault most;                  // the most frequent fault
     std::uint64_t most_times = 0;
-    [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
     // Resets everything, but keeps the memory allocated for the sums, which each exit needs.
     void clear() {
       if (!any) return;
-      StallShares kept = std::move(shares), kept_of_last = std::move(last);
+      StallShares kept = std::move(shares), kept_of_last = std::move(last.shares);
       *this = {};
       kept.clear();
       kept_of_last.clear();
       shares = std::move(kept);
-      last = std::move(kept_of_last);
+      last.shares = std::move(kept_of_last);
     }
-  };
-  struct Piece {
-    State state = State::kNotSeen;
-    Timestamp begin, end;
   };
   struct Thread {
     ThreadId id{};
-    std::vector<Piece> pieces;            // since the last settle()
+    std::vector<StateRun> pieces;         // since the last settle()
     std::vector<WaitShare> shares;        // shares of waits that ended after the last settle()
     std::vector<Timestamp> stops;         // when signals stopped the thread
     MemoryWork work = MemoryWork::kNone;  // the memory work of the exit that settle() handles
@@ -231,15 +218,15 @@ class StallTracker {
   void on_guest(const GuestRun& run);
   void on(const ThreadChange& change);
   Thread* thread_of(ThreadId id);
-  void add_piece(Thread& thread, const Piece& piece);
-  [[nodiscard]] static bool is_stopped_by_signal(const Thread& thread, const Piece& piece);
+  void add_piece(Thread& thread, const StateRun& piece);
+  [[nodiscard]] static bool is_stopped_by_signal(const Thread& thread, const StateRun& piece);
   void leave_out_end(Thread& thread);
   static void leave_out_halt(Thread& thread);
   void settle(Thread& thread, const ExitSpan* exit = nullptr, bool wanted = true);
   void forget_settled(Thread& thread, Timestamp until);
-  std::vector<Piece> take_later(Thread& thread, Timestamp end);
-  void divide(const Thread& thread, const Piece& piece, bool page, StallShares& into) const;
-  void divide(const Thread& thread, const Piece& piece, bool page, MemoryWork work,
+  std::vector<StateRun> take_later(Thread& thread, Timestamp end);
+  void divide(const Thread& thread, const StateRun& piece, bool page, StallShares& into) const;
+  void divide(const Thread& thread, const StateRun& piece, bool page, MemoryWork work,
               StallShares& into) const;
   [[nodiscard]] static bool goes_on(const Chain& chain, Timestamp at, std::uint64_t length);
   [[nodiscard]] static bool is_at_the_fault(const Chain& chain, const Chain& unit);
@@ -252,7 +239,7 @@ class StallTracker {
   void on_exit(ThreadId id, Timestamp at, const Pipeline& pipeline);
   Vm* vm_of(ThreadId id, const Pipeline& pipeline);
   void add_gap(Vm& vm, Timestamp end, bool open);
-  void tell_gaps(const Thread& thread, const Piece& piece, bool page);
+  void tell_gaps(const Thread& thread, const StateRun& piece, bool page);
   void end_gaps(Vm& vm, bool all);
   static void end_gap(Vm& vm, const Gap& gap);
 

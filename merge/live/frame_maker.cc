@@ -86,17 +86,16 @@ void FrameMaker::request(const RequestSpan& request, const Pipeline&) { requests
 void FrameMaker::stall(const Stall& stall, const Pipeline&) {
   if (stall.vcpus != 0) return;  // a VM's stall: its vCPUs' stalls are reported too
   while (!stalls_.empty() && stalls_.back().length() <= stall.length()) stalls_.pop_back();
-  stalls_.push_back(
-      {.thread = stall.thread, .begin = stall.begin, .end = stall.end, .lasts = stall.open});
+  stalls_.push_back(stall);
 }
 
 void FrameMaker::close_stalls(Frame& frame, const Pipeline& pipeline) {
-  const auto is_past = [&](const OpenStall& stall) {
+  const auto is_past = [&](const StallTime& stall) {
     return elapsed(stall.end, frame.end) > kMinute;
   };
   while (!stalls_.empty() && is_past(stalls_.front())) stalls_.pop_front();
   if (!stalls_.empty()) frame.longest_stall = stalls_.front();
-  for (const OpenStall& open :
+  for (const StallTime& open :
        pipeline.stalls()->open(pipeline, frame.end, PipelineOptions().stalls_ns)) {
     const auto& longest = frame.longest_stall;
     if ((!longest || open.length() > longest->length()) && !is_past(open))

@@ -68,7 +68,7 @@ struct Frame : LossCounts {
   std::vector<GroupRow> requests;
   std::vector<HostRoleTime> host_cpu;  // empty if sched_switch is not recorded
   FaultTotals faults;
-  std::optional<OpenStall> longest_stall;  // of those that ended in the last minute, or still last
+  std::optional<StallTime> longest_stall;  // of those that ended in the last minute, or still last
   std::uint64_t events = 0;
 
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
@@ -132,7 +132,7 @@ class FrameMaker final : public SpanSink {
   RequestTable requests_;
   WaitSums waits_;
   FaultTotals faults_;
-  std::deque<OpenStall> stalls_;  // of the last minute, except those that a later one outlasts
+  std::deque<StallTime> stalls_;  // of the last minute, except those that a later one outlasts
   std::map<ThreadId, VcpuTotals> before_;   // at begin_
   std::map<ThreadId, std::uint64_t> ran_;   // ns that threads ran, at begin_
   std::map<ThreadId, std::uint64_t> told_;  // ns of ran_ that frames have

@@ -16,18 +16,18 @@
 namespace trapline::live {
 namespace {
 
-Table stall_table(const std::optional<OpenStall>& stall, const VcpuNames& names) {
-  std::vector<OpenStall> rows;
+Table stall_table(const std::optional<StallTime>& stall, const VcpuNames& names) {
+  std::vector<StallTime> rows;
   if (stall) rows.push_back(*stall);
-  TableOf<OpenStall> table({.key = "longest_stall"}, std::move(rows),
-                           [](const OpenStall&) { return std::string(); });
-  table.add({"begin_ns"}, [](const OpenStall& row) { return row.begin.ns(); });
-  table.add({"ns"}, &OpenStall::length);
-  table.add({"open"}, &OpenStall::lasts);
-  table.add({"vcpu"}, [&names](const OpenStall& row) {
+  TableOf<StallTime> table({.key = "longest_stall"}, std::move(rows),
+                           [](const StallTime&) { return std::string(); });
+  table.add({"begin_ns"}, [](const StallTime& row) { return row.begin.ns(); });
+  table.add({"ns"}, &StallTime::length);
+  table.add({"open"}, &StallTime::open);
+  table.add({"vcpu"}, [&names](const StallTime& row) {
     return number_or_null(names.number(row.thread), kNoVcpu);
   });
-  add_tid(table, &OpenStall::thread);
+  add_tid(table, &StallTime::thread);
   return table;
 }
 

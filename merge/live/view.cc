@@ -228,7 +228,7 @@ std::string View::header(const TextStyle& style) const {
   if (frame->folded != 0) warn(fmt::format("{} exits not told apart", grouped(frame->folded)));
   if (const auto& stall = frame->longest_stall)
     warn(fmt::format("STALL {} for {}{}", engine_.naming().vcpus.vcpu(stall->thread, true),
-                     duration_text(stall->length(), false), stall->lasts ? ", lasts" : ""));
+                     duration_text(stall->length(), false), stall->open ? ", lasts" : ""));
   std::uint64_t exits = 0;
   for (const Cell& cell : frame->cells) exits += cell.row.count();
   const bool counted = !engine_.pipeline().exits().lacks_entries();

@@ -214,14 +214,15 @@ bool TriggerMatcher::is_in(const OpenExits& exits, ThreadId thread, std::uint64_
 void TriggerMatcher::look_after_stalls(std::uint64_t now, const Alive& alive) {
   const Pipeline& pipeline = tracking_->pipeline;
   OpenExits certain;
-  for (const OpenStall& stall :
+  for (const StallTime& stall :
        pipeline.stalls()->open(pipeline, Timestamp(now), trigger_.longer_than_ns + 1)) {
     const std::uint64_t start = stall.begin.ns();
     if (is_in(forgotten_, stall.thread, start)) continue;
-    if (stall.lasts) {
+    if (stall.open) {
       (alive(stall.thread) == false ? forgotten_ : certain)[stall.thread] = start;
     } else {
-      add_hit(start, stall.end.ns(), stall.thread, stall.vcpu, "stall");
+      const std::int32_t vcpu = pipeline.vcpu(stall.thread)->vcpu;
+      add_hit(start, stall.end.ns(), stall.thread, vcpu, "stall");
       forgotten_[stall.thread] = start;
     }
   }
@@ -276,7 +277,7 @@ std::optional<std::uint64_t> TriggerMatcher::earliest_open() const {
   };
   const Pipeline& pipeline = tracking_->pipeline;
   if (trigger_.stall) {
-    for (const OpenStall& stall : pipeline.stalls()->open(pipeline, Timestamp(now_), 1)) {
+    for (const StallTime& stall : pipeline.stalls()->open(pipeline, Timestamp(now_), 1)) {
       const std::uint64_t start = stall.begin.ns();
       if (!is_in(forgotten_, stall.thread, start) && !is_in(certain_, stall.thread, start))
         note(start);

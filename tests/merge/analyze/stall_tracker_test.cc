@@ -41,9 +41,9 @@ class StallTrackerTest : public testing::Test {
   }
   std::vector<std::string> open_at(std::uint64_t now) const {
     std::vector<std::string> open;
-    for (const OpenStall& stall : pipeline_.stalls()->open(pipeline_, Timestamp(now), kLeast)) {
+    for (const StallTime& stall : pipeline_.stalls()->open(pipeline_, Timestamp(now), kLeast)) {
       open.push_back(number(stall.thread) + " since " + std::to_string(stall.begin.ns()) +
-                     (stall.lasts ? "" : " to " + std::to_string(stall.end.ns())));
+                     (stall.open ? "" : " to " + std::to_string(stall.end.ns())));
     }
     return open;
   }

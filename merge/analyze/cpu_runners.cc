@@ -1,6 +1,7 @@
 #include "merge/analyze/cpu_runners.h"
 
 #include <algorithm>
+#include <ranges>
 #include <span>
 #include <utility>
 
@@ -41,21 +42,18 @@ void CpuRunners::on_queued(std::uint32_t cpu) {
 }
 
 void CpuRunners::add(Cpu& cpu, const Run& run) {
-  if (cpu.runs.size() < kMost) {
-    cpu.runs.push_back(run);
-  } else {
-    cpu.runs[cpu.added % kMost] = run;
+  cpu.runs.push_back(run);
+  if (cpu.runs.size() > kMost) {
+    cpu.runs.pop_front();
+    cpu.dropped = true;
   }
-  ++cpu.added;
   pieces_ += kPieces;
 }
 
 // Marks the runs since the CPU's last recorded switch as uncertain, because switches followed that
 // were not recorded.
 void CpuRunners::doubt_last(Cpu& cpu) {
-  const std::uint64_t oldest = cpu.added - cpu.runs.size();
-  for (std::uint64_t i = cpu.added; i > oldest; --i) {
-    Run& run = cpu.runs[(i - 1) % kMost];
+  for (Run& run : cpu.runs | std::views::reverse) {
     if (run.begin < cpu.thread.chosen) break;
     if (run.kind == CulpritKind::kThread && run.missing == Missing::kNone)
       run.missing = Missing::kSelected;
@@ -72,11 +70,8 @@ void CpuRunners::on_run(const ThreadChange& change, const RecordedSwitches& swit
   if (switches.skipped()) doubt_last(*record);
   // After a loss, or before the CPU's first switch, it is not known which thread runs. This switch
   // names the thread that it takes off the CPU, so the unknown runs until now are that thread's.
-  const std::uint64_t oldest = record->added - record->runs.size();
-  for (std::uint64_t i = record->added; i > oldest && record->thread.missing != Missing::kNone;
-       --i) {
-    Run& run = record->runs[(i - 1) % kMost];
-    if (run.missing == Missing::kLost) break;
+  for (Run& run : record->runs | std::views::reverse) {
+    if (record->thread.missing == Missing::kNone || run.missing == Missing::kLost) break;
     if (run.missing == Missing::kSwitches)
       run = {.begin = run.begin, .thread = change.other, .missing = missing(change.other)};
   }
@@ -149,21 +144,21 @@ void CpuRunners::divide(std::uint32_t cpu, const Wait& wait, std::vector<WaitSha
   const std::size_t before = shares.size();
   static const Cpu kNone;
   const Cpu& record = cpu < cpus_.size() ? cpus_[cpu] : kNone;
-  const std::uint64_t kept = std::min<std::uint64_t>(record.runs.size(), pieces_);
-  const std::uint64_t oldest = record.added - kept;
-  std::uint64_t run = record.added;  // the first run after `begin`
-  while (run > oldest && record.at(run - 1).begin > begin) --run;
-  pieces_ -= record.added - run;
+  const std::size_t size = record.runs.size();
+  const std::size_t oldest = size - std::min<std::uint64_t>(size, pieces_);
+  std::size_t run = size;  // the first run after `begin`
+  while (run > oldest && record.runs[run - 1].begin > begin) --run;
+  pieces_ -= size - run;
   Timestamp at = begin;
-  ProvenCulprit culprit(is_unseen(cpu) ? Missing::kCpu
-                        : oldest == 0  ? Missing::kSwitches
-                                       : Missing::kRoom);
-  if (run > oldest) culprit = culprit_of(record.at(run - 1), cpu, wait);
+  ProvenCulprit culprit(is_unseen(cpu)                   ? Missing::kCpu
+                        : oldest == 0 && !record.dropped ? Missing::kSwitches
+                                                         : Missing::kRoom);
+  if (run > oldest) culprit = culprit_of(record.runs[run - 1], cpu, wait);
   for (; at < end; ++run) {
-    const Timestamp until = run < record.added ? std::min(record.at(run).begin, end) : end;
+    const Timestamp until = run < size ? std::min(record.runs[run].begin, end) : end;
     if (until > at) shares.push_back({Part::kPreempted, culprit, at, until});
     at = std::max(at, until);
-    if (run < record.added) culprit = culprit_of(record.at(run), cpu, wait);
+    if (run < size) culprit = culprit_of(record.runs[run], cpu, wait);
   }
   const auto pieces = std::span(shares).subspan(before);
   if (knows_moves_) return join_not_allowed(pieces);

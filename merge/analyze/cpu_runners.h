@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -19,7 +20,7 @@ namespace trapline {
 
 class CpuRunners {
  public:
-  static constexpr std::size_t kMost = 1u << 14;  // switches per CPU, a power of two
+  static constexpr std::size_t kMost = 1u << 14;  // switches per CPU
   static constexpr std::uint64_t kPieces = 64, kFirstPieces = 1u << 16;
   static constexpr std::uint32_t kMostCpus = 1u << 12;
   // The longest time that a CPU needs to leave its sleep state, in ns.
@@ -60,12 +61,11 @@ class CpuRunners {
         {};  // when the CPU switched to the thread; `begin` may be the end of an interrupt
   };
   struct Cpu {
-    std::vector<Run> runs;                      // a ring once it is full
-    std::uint64_t added = 0;                    // number of runs ever added
+    std::deque<Run> runs;                       // the latest
+    bool dropped = false;                       // there were earlier runs
     Run thread{{}, {}, Missing::kSwitches};     // the last run that is not an interrupt
     std::optional<std::uint32_t> irq, softirq;  // the interrupts that the CPU is in
     bool seen = false;                          // the recording has an event of the CPU
-    [[nodiscard]] const Run& at(std::uint64_t number) const { return runs[number % kMost]; }
   };
   [[nodiscard]] Cpu* cpu_of(std::uint32_t cpu);
   [[nodiscard]] ProvenCulprit culprit_of(const Run& run, std::uint32_t cpu, const Wait& wait) const;

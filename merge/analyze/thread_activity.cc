@@ -19,60 +19,55 @@ void Activity::merge(const Activity& other) {
   }
 }
 
-void ThreadActivity::add(ThreadId id, Timestamp at, State state, NameId event) {
+void ThreadActivity::add(ThreadId id, Timestamp at, RunState state, NameId event) {
   if (id == ThreadId{}) return;  // the idle thread of all CPUs
-  Thread* thread = threads_.get(id, kMostThreads);
-  if (thread == nullptr) return;
-  thread->state = state;
-  const Step step{at, state, event};
-  if (thread->steps.size() < kMost) {
-    thread->steps.push_back(step);
-  } else {
-    thread->steps[thread->added % kMost] = step;
-  }
-  ++thread->added;
+  std::deque<Step>* steps = threads_.get(id, kMostThreads);
+  if (steps == nullptr) return;
+  if (steps->size() == kMost) steps->pop_front();
+  steps->push_back({at, state, event});
 }
 
 void ThreadActivity::on(const ThreadChange& change, const RecordedSwitches& switches) {
   if (change.loses()) {
     for (auto& entry : threads_.entries())
-      if (entry.state.state != State::kUnknown) add(entry.thread, change.since, State::kUnknown);
+      if (entry.state.back().state != RunState::kUnknown)
+        add(entry.thread, change.since, RunState::kUnknown);
     return;
   }
-  State state = change.runs() ? State::kRan : change.sleeps() ? State::kSlept : State::kReady;
   if (change.leaves() || change.runs()) {
-    if (change.leaves() && switches.skipped()) add(*switches.skipped(), change.at, State::kUnknown);
-    if (!switches.has_all_of(change.thread)) state = State::kUnknown;
-    return add(change.thread, change.at, state);
+    if (change.leaves() && switches.skipped())
+      add(*switches.skipped(), change.at, RunState::kUnknown);
+    const bool known = switches.has_all_of(change.thread);
+    return add(change.thread, change.at, known ? change.now : RunState::kUnknown);
   }
-  const Thread* thread = change.wakes() ? threads_.find(change.thread) : nullptr;
-  if (thread != nullptr && thread->state == State::kSlept) add(change.thread, change.at, state);
+  const std::deque<Step>* steps = change.wakes() ? threads_.find(change.thread) : nullptr;
+  if (steps != nullptr && is_asleep(steps->back().state))
+    add(change.thread, change.at, RunState::kWoken);
 }
 
 void ThreadActivity::on(const Event& event, ThreadChanges changes, NameId vmm_event,
                         const RecordedSwitches& switches) {
   for (const ThreadChange& change : changes) on(change, switches);
   // The thread that writes an event runs.
-  if (vmm_event != kNoName) add(event.thread, event.at, State::kRan, vmm_event);
+  if (vmm_event != kNoName) add(event.thread, event.at, RunState::kRuns, vmm_event);
 }
 
 Activity ThreadActivity::between(ThreadId id, Timestamp begin, Timestamp end) const {
   Activity activity;
-  const Thread* thread = threads_.find(id);
-  State state = State::kUnknown;
+  RunState state = RunState::kUnknown;
   Timestamp at = begin;
   const auto pass = [&](Timestamp until) {
     if (until <= at) return;
     const std::uint64_t ns = elapsed(at, until);
-    (state == State::kRan     ? activity.ran_ns
-     : state == State::kReady ? activity.ready_ns
-     : state == State::kSlept ? activity.slept_ns
-                              : activity.unknown_ns) += ns;
+    (state == RunState::kRuns      ? activity.ran_ns
+     : state == RunState::kUnknown ? activity.unknown_ns
+     : is_asleep(state)            ? activity.slept_ns
+                                   : activity.ready_ns) += ns;
     at = until;
   };
-  const std::uint64_t added = thread == nullptr ? 0 : thread->added;
-  for (std::uint64_t i = added - std::min<std::uint64_t>(added, kMost); i < added; ++i) {
-    const Step& step = thread->steps[i % kMost];
+  static const std::deque<Step> kNone;
+  const std::deque<Step>* steps = threads_.find(id);
+  for (const Step& step : steps == nullptr ? kNone : *steps) {
     if (step.at > end) break;
     pass(step.at);
     state = step.state;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "merge/analyze/threads.h"
@@ -39,21 +40,15 @@ class ThreadActivity {
   [[nodiscard]] Activity between(ThreadId thread, Timestamp begin, Timestamp end) const;
 
  private:
-  enum class State : std::uint8_t { kUnknown, kRan, kReady, kSlept };
   struct Step {
     Timestamp at;
-    State state = State::kUnknown;  // from this step on
-    NameId event = kNoName;         // the VMM's event; kNoName: the step is a change of state
+    RunState state = RunState::kUnknown;  // from this step on
+    NameId event = kNoName;               // the VMM's event; kNoName: a change of state
   };
-  struct Thread {
-    std::vector<Step> steps;  // a ring once it is full
-    std::uint64_t added = 0;
-    State state = State::kUnknown;
-  };
-  void add(ThreadId thread, Timestamp at, State state, NameId event = kNoName);
+  void add(ThreadId thread, Timestamp at, RunState state, NameId event = kNoName);
   void on(const ThreadChange& change, const RecordedSwitches& switches);
 
-  ThreadTable<Thread> threads_;
+  ThreadTable<std::deque<Step>> threads_;  // the latest steps
 };
 
 }  // namespace trapline

@@ -137,17 +137,14 @@ bool FutexWakes::wakes(const Thread& waking, const Thread& waiting, Timestamp at
 }
 
 void FutexWakes::add(const Wake& wake) {
-  if (wakes_.size() < kMostWakes) {
-    wakes_.push_back(wake);
-  } else {
-    wakes_[added_ % kMostWakes] = wake;
-  }
+  if (wakes_.size() == kMostWakes) wakes_.pop_front();
+  wakes_.push_back(wake);
   ++added_;
 }
 
 Timestamp FutexWakes::held_until_woken(const Thread& waking) {
   if (waking.let_go == 0) return {};
-  if (added_ - waking.let_go < wakes_.size()) wakes_[(waking.let_go - 1) % kMostWakes].address = 0;
+  if (added_ - waking.let_go < wakes_.size()) wake_at(waking.let_go - 1).address = 0;
   return waking.held_since;
 }
 

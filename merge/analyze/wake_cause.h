@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string_view>
 #include <unordered_set>
@@ -96,8 +97,8 @@ class FutexWakes {
     bool pi = false;
   };
   [[nodiscard]] static bool wakes(const Thread& waking, const Thread& waiting, Timestamp at);
-  [[nodiscard]] const Wake& wake_at(std::uint64_t number) const {
-    return wakes_[number % kMostWakes];
+  [[nodiscard]] Wake& wake_at(std::uint64_t number) {
+    return wakes_[number - (added_ - wakes_.size())];
   }
   void add(const Wake& wake);
   // Returns since when `waking`, which is in FUTEX_UNLOCK_PI, held the lock. Removes the Wake that
@@ -111,8 +112,8 @@ class FutexWakes {
   }
 
   std::unordered_set<std::uint64_t> others_;  // futexes that are not locks: counters, states
-  std::vector<Wake> wakes_;                   // a ring once it is full
-  std::uint64_t added_ = 0;
+  std::deque<Wake> wakes_;                    // the latest
+  std::uint64_t added_ = 0;                   // number of wakes ever added
   std::vector<Piece> pieces_;
   std::vector<std::uint64_t> chain_, let_go_;
 };

@@ -243,29 +243,22 @@ void WakeCause::end(Cpu& cpu, HandlerKind kind) {
 void WakeCause::on(const Event& event, const HostEvent& host) {
   Cpu* cpu = cpu_of(event.cpu);
   if (cpu == nullptr) return;
+  using enum HostStep;
   using Kind = HandlerKind;
+  using Level = InterruptLevel;
   const auto number = static_cast<std::uint32_t>(host.number);
-  if (host.step == HostStep::kTimerBegin) {
-    begin(*cpu, {Kind::kTimer, host.level, false, 0});
-  } else if (host.step == HostStep::kTimerEnd) {
-    end(*cpu, Kind::kTimer);
-  } else if (host.step == HostStep::kIrqBegin) {
-    begin(*cpu, {Kind::kInterrupt, InterruptLevel::kHard, false, number});
-  } else if (host.step == HostStep::kIrqEnd) {
-    end(*cpu, Kind::kInterrupt);
-  } else if (host.step == HostStep::kSoftirqBegin) {
-    begin(*cpu, {Kind::kSoftirq, InterruptLevel::kSoft, false, number});
-  } else if (host.step == HostStep::kSoftirqEnd) {
-    end(*cpu, Kind::kSoftirq);
-  } else if (host.step == HostStep::kIpi) {
-    cpu->ipi_at = event.at;
-    cpu->ipi_from = event.thread;
-    cpu->ipi_to = host.number;
-  } else if (host.step == HostStep::kFutex) {
-    futexes_.on_call(event, host);
-  } else if (host.step == HostStep::kFutexEnd) {
-    futexes_.on_return(event.thread, event.at);
-  }
+  if (host.step == kTimerBegin) return begin(*cpu, {Kind::kTimer, host.level, false, 0});
+  if (host.step == kTimerEnd) return end(*cpu, Kind::kTimer);
+  if (host.step == kIrqBegin) return begin(*cpu, {Kind::kInterrupt, Level::kHard, false, number});
+  if (host.step == kIrqEnd) return end(*cpu, Kind::kInterrupt);
+  if (host.step == kSoftirqBegin) return begin(*cpu, {Kind::kSoftirq, Level::kSoft, false, number});
+  if (host.step == kSoftirqEnd) return end(*cpu, Kind::kSoftirq);
+  if (host.step == kFutex) return futexes_.on_call(event, host);
+  if (host.step == kFutexEnd) return futexes_.on_return(event.thread, event.at);
+  if (host.step != kIpi) return;
+  cpu->ipi_at = event.at;
+  cpu->ipi_from = event.thread;
+  cpu->ipi_to = host.number;
 }
 
 // A read or write that ended in a thread's context, or in an interrupt without a known handler,
@@ -298,25 +291,15 @@ void WakeCause::on_vmm_event(const Event& event, NameId name, std::string_view t
 ProvenCulprit WakeCause::in_interrupt(const Cpu& cpu, const ThreadChange& wakeup) {
   // sched_wakeup may come in the interrupt by which another CPU passed the wake-up on.
   const ProvenCulprit unknown(wakeup.waking ? Missing::kContext : Missing::kWakeups);
-  const auto known = [&](CulpritKind kind, std::uint32_t number = 0) {
-    return ProvenCulprit({.kind = kind, .number = number}, EventRef(wakeup));
-  };
   if (cpu.depth == 0) return unknown;
   const Handler& innermost = cpu.open[cpu.depth - 1];
   if (innermost.level != wakeup.level) return unknown;
   without_end_ = ends(innermost.kind) ? HandlerKind::kNone : innermost.kind;
-  if (innermost.disk) return known(CulpritKind::kDisk);
-  switch (innermost.kind) {
-    case HandlerKind::kTimer:
-      return known(CulpritKind::kTimer);
-    case HandlerKind::kInterrupt:
-      return known(CulpritKind::kInterrupt, innermost.number);
-    case HandlerKind::kSoftirq:
-      return known(CulpritKind::kSoftirq, innermost.number);
-    case HandlerKind::kNone:
-      break;
-  }
-  return unknown;
+  if (innermost.disk) return ProvenCulprit({.kind = CulpritKind::kDisk}, EventRef(wakeup));
+  constexpr CulpritKind kOf[] = {CulpritKind::kUnknown, CulpritKind::kTimer,
+                                 CulpritKind::kInterrupt, CulpritKind::kSoftirq};
+  const CulpritKind kind = kOf[static_cast<std::size_t>(innermost.kind)];
+  return ProvenCulprit({.kind = kind, .number = innermost.number}, EventRef(wakeup));
 }
 
 // Returns whether an interrupt that a vCPU sent in its current exit woke the thread. The APIC id is

@@ -84,9 +84,7 @@ VmmEventReader::VmmEventReader(Names& names, const tracetool::Declarations* decl
 void VmmEventReader::learn(std::string_view name, EventPlan& plan) const {
   plan.layout = Layout::kNothing;
   plan.meaning = meaning_of_(name);
-  if (plan.meaning == nullptr) return;
-  plan.kind = plan.meaning->kind;
-  if (!says_something(*plan.meaning)) return;
+  if (plan.meaning == nullptr || !says_something(*plan.meaning)) return;
   plan.layout = Layout::kBuiltIn;
   auto declared = declared_ == nullptr ? std::nullopt : declared_->find(name);
   if (!declared || is_built_in(*declared, *plan.meaning)) return;
@@ -148,7 +146,7 @@ void VmmEventReader::read_new(std::string_view marker, Seen& seen) {
   EventPlan& plan = plans_[event.name];
   if (plan.layout == Layout::kUnseen) [[unlikely]]
     learn(name, plan);
-  event.kind = plan.kind;
+  if (plan.meaning != nullptr) event.kind = plan.meaning->kind;
   if (plan.layout == Layout::kBuiltIn) {
     read_built_in(*plan.meaning, arguments, event);
   } else if (plan.layout == Layout::kDeclared) {

@@ -59,7 +59,6 @@ class VmmEventReader {
   enum class Layout : std::uint8_t { kUnseen, kNothing, kBuiltIn, kDeclared };
   struct EventPlan {
     Layout layout = Layout::kUnseen;
-    VmmEventKind kind = VmmEventKind::kDevice;
     const VmmEventMeaning* meaning = nullptr;
     std::unique_ptr<const tracetool::Event> declared;
     std::unique_ptr<tracetool::EventFormat> format;

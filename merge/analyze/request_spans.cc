@@ -61,7 +61,10 @@ RequestSpans::RequestSpans(std::vector<RequestSpec> specs, Names& names,
     roles_[name].push_back(role);
   };
   for (std::size_t spec = 0; spec < specs_.size(); ++spec) {
-    add(specs_[spec].start, {spec, true});
+    const auto first = std::ranges::find_if(
+        specs_, [&](const RequestSpec& other) { return same_start(other, specs_[spec]); });
+    first_of_.push_back(static_cast<std::size_t>(first - specs_.begin()));
+    if (first_of_.back() == spec) add(specs_[spec].start, {spec, true});
     add(specs_[spec].end, {spec, false});
   }
 }
@@ -85,26 +88,6 @@ bool RequestSpans::value_of(std::string_view field, std::uint64_t& value) {
   return false;
 }
 
-bool RequestSpans::is_first_of(std::size_t spec) const {
-  return std::none_of(specs_.begin(), specs_.begin() + static_cast<std::ptrdiff_t>(spec),
-                      [&](const RequestSpec& other) { return same_start(other, specs_[spec]); });
-}
-
-std::size_t RequestSpans::open() const {
-  return static_cast<std::size_t>(std::count_if(open_.begin(), open_.end(), [&](const auto& entry) {
-    return is_first_of(std::get<0>(entry.first));
-  }));
-}
-
-// Closes the other requests with the same begin: of a begin's possible ends, the first that comes
-// counts.
-void RequestSpans::end_siblings(std::size_t spec, ThreadId process, std::uint64_t value) {
-  for (std::size_t other = 0; other < specs_.size(); ++other) {
-    if (other != spec && same_start(specs_[other], specs_[spec]))
-      open_.erase({other, process, value});
-  }
-}
-
 const RequestSpan* RequestSpans::on(const Event& event, NameId name, ThreadId process,
                                     std::optional<Timestamp> notified) {
   if (!looks_at(name)) return nullptr;
@@ -113,10 +96,10 @@ const RequestSpan* RequestSpans::on(const Event& event, NameId name, ThreadId pr
     const RequestSpec& spec = specs_[role.spec];
     std::uint64_t value = 0;
     if (!value_of(role.is_start ? spec.start_field : spec.end_field, value)) continue;
-    const std::tuple key{role.spec, process, value};
+    const std::tuple key{first_of_[role.spec], process, value};
     const auto open = open_.find(key);
     if (role.is_start) {
-      if (open != open_.end() && is_first_of(role.spec)) ++restarted_;
+      if (open != open_.end()) ++restarted_;
       if (open != open_.end() || open_.size() < kMostOpen)
         open_[key] = {role.spec, event.at, {}, event.thread, notified, process, value, {}, false};
     } else if (open == open_.end()) {
@@ -127,8 +110,8 @@ const RequestSpan* RequestSpans::on(const Event& event, NameId name, ThreadId pr
       if (!shared) ++end_without_start_;
     } else {
       done_ = std::move(open_.extract(open).mapped());
+      done_.spec = role.spec;
       done_.end = event.at;
-      end_siblings(role.spec, process, value);
       ended = &done_;
     }
   }

@@ -71,24 +71,22 @@ class RequestSpans {
   [[nodiscard]] std::uint64_t restarted() const { return restarted_; }
   [[nodiscard]] std::uint64_t end_without_start() const { return end_without_start_; }
   // Returns how many requests have begun and neither ended nor restarted.
-  [[nodiscard]] std::size_t open() const;
+  [[nodiscard]] std::size_t open() const { return open_.size(); }
 
  private:
   struct Role {
     std::size_t spec;
     bool is_start;
   };
-  // Returns whether this is the first of the specs with the same begin, so that shared begins are
-  // counted once.
-  [[nodiscard]] bool is_first_of(std::size_t spec) const;
-  void end_siblings(std::size_t spec, ThreadId process, std::uint64_t value);
 
   std::vector<RequestSpec> specs_;
+  std::vector<std::size_t> first_of_;  // by spec: the first spec with the same begin
   tracetool::MarkerParser parser_;
   std::string_view text_;  // the marker's text
   bool is_parsed_ = false;
   tracetool::ParsedMarker parsed_;
   std::vector<std::vector<Role>> roles_;  // by NameId
+  // By first_of_, process and value: of a begin's possible ends, the first that comes counts.
   std::map<std::tuple<std::size_t, ThreadId, std::uint64_t>, RequestSpan> open_;
   std::uint64_t restarted_ = 0, end_without_start_ = 0;
   RequestSpan done_;

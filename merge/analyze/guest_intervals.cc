@@ -270,20 +270,14 @@ void GuestIntervals::end(const Key& key, const Event& event, std::string what) {
 }
 
 void GuestIntervals::take(GuestInterval interval) {
-  if (interval.thread == ThreadId{}) {
+  const ThreadId thread = interval.thread;
+  if (thread == ThreadId{} || pending_[thread].size() >= kMostPending) {
     ++counters_.unplaced;
     return;
   }
   room_ += kTimesEach;
-  const auto known = history_.known_until(interval.thread);
-  std::deque<GuestInterval>& pending = pending_[interval.thread];
-  if (known && *known >= interval.end && pending.empty()) {
-    ended_.push_back(std::move(interval));
-  } else if (pending.size() < kMostPending) {
-    pending.push_back(std::move(interval));
-  } else {
-    ++counters_.unplaced;
-  }
+  pending_[thread].push_back(std::move(interval));
+  settle(thread);
 }
 
 void GuestIntervals::settle(ThreadId thread) {

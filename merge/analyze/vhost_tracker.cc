@@ -3,8 +3,8 @@
 namespace trapline {
 
 void VhostTracker::add_piece(Turn& turn, TurnPart part, Timestamp end) {
-  if (turn.pieces.size() < kMostPieces) {
-    turn.pieces.push_back({part, turn.since, end});
+  if (turn.kept.size() < kMostPieces) {
+    turn.kept.push_back({part, turn.since, end});
   } else {
     turn.all_pieces = false;
   }
@@ -13,27 +13,22 @@ void VhostTracker::add_piece(Turn& turn, TurnPart part, Timestamp end) {
 void VhostTracker::end(ThreadId thread_id, Thread& thread, Timestamp at) {
   Turn& turn = *thread.turn;
   Worker& worker = thread.worker;
-  if (turn.ran_at) {
+  if (turn.ran_at != Timestamp()) {
     ++worker.turns;
-    worker.to_run.add(elapsed(turn.woken, *turn.ran_at));
-    worker.ran.add(turn.ran);
-    worker.preempted_ns += turn.preempted;
-    if (turn.is_notify) ++worker.notified;
-    if (turn.is_notify && turn.raised)
-      worker.notify_to_interrupt.add(elapsed(turn.notify, *turn.raised));
-    ended_pieces_ = std::move(turn.pieces);
+    worker.to_run.add(elapsed(turn.woken, turn.ran_at));
+    worker.ran.add(turn.ran_ns);
+    worker.preempted_ns += turn.preempted_ns;
+    if (turn.notify) ++worker.notified;
+    if (turn.notify && turn.raised)
+      worker.notify_to_interrupt.add(elapsed(*turn.notify, *turn.raised));
+    ended_pieces_ = std::move(turn.kept);
     if (!turn.all_pieces) ended_pieces_.clear();
-    ended_ = {thread_id,
-              worker.process,
-              worker.name,
-              turn.woken,
-              *turn.ran_at,
-              at,
-              turn.is_notify ? std::optional(turn.notify) : std::nullopt,
-              turn.raised,
-              turn.ran,
-              turn.preempted,
-              ended_pieces_};
+    ended_ = turn;
+    ended_->worker = thread_id;
+    ended_->process = worker.process;
+    ended_->name = worker.name;
+    ended_->end = at;
+    ended_->pieces = ended_pieces_;
   }
   thread.turn.reset();
 }
@@ -43,7 +38,7 @@ void VhostTracker::on_leave(const ThreadChange& change) {
   if (thread == nullptr || !thread->turn) return;
   Turn& turn = *thread->turn;
   if (turn.running) {
-    turn.ran += elapsed(turn.since, change.at);
+    turn.ran_ns += elapsed(turn.since, change.at);
     add_piece(turn, TurnPart::kRuns, change.at);
   } else {
     turn.all_pieces = false;  // it is not known when the worker began to run
@@ -63,8 +58,10 @@ void VhostTracker::on_run(const ThreadChange& change, const Processes& processes
   }
   if (!thread->turn) return;
   Turn& turn = *thread->turn;
-  if (turn.ran_at) turn.preempted += elapsed(turn.since, change.at);
-  if (!turn.ran_at) turn.ran_at = change.at;
+  if (turn.ran_at == Timestamp())
+    turn.ran_at = change.at;
+  else
+    turn.preempted_ns += elapsed(turn.since, change.at);
   if (!turn.running) add_piece(turn, TurnPart::kWaits, change.at);
   turn.running = true;
   turn.since = change.at;
@@ -78,8 +75,8 @@ void VhostTracker::on_wakeup(const ThreadChange& change) {
   const Exit* exit = exits_.find(change.other);
   if (change.context == WakeContext::kInterrupt || exit == nullptr || !exit->in_kernel) return;
   turn.notifier = change.other;
-  turn.notify = exit->begin;
-  turn.is_notify = exit->wrote;
+  turn.exit = exit->begin;
+  if (exit->wrote) turn.notify = exit->begin;
 }
 
 // Notes a vCPU's write, also for a turn that the exit has already begun: kvm_fast_mmio comes after
@@ -90,7 +87,7 @@ void VhostTracker::on_write(ThreadId vcpu) {
   exit->wrote = true;
   for (auto& entry : threads_.entries()) {
     std::optional<Turn>& turn = entry.state.turn;
-    if (turn && turn->notifier == vcpu && turn->notify == exit->begin) turn->is_notify = true;
+    if (turn && turn->notifier == vcpu && turn->exit == exit->begin) turn->notify = exit->begin;
   }
 }
 

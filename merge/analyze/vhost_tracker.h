@@ -60,7 +60,7 @@ struct VhostTurn {
   };
   ThreadId worker{}, process{};
   std::string_view name;
-  Timestamp woken, ran_at, end;
+  Timestamp woken, ran_at, end;     // ran_at: 0 in a turn that has not ended, until the worker runs
   std::optional<Timestamp> notify;  // when the notify's exit began, if a notify woke the worker
   std::optional<Timestamp> raised;  // when the worker first raised an interrupt
   std::uint64_t ran_ns = 0, preempted_ns = 0;
@@ -100,15 +100,13 @@ class VhostTracker {
  private:
   static constexpr std::size_t kMostWorkers = 1u << 10, kMostThreads = 1u << 16;
 
-  struct Turn {
-    Timestamp woken, since;  // `since`: when the worker began to run, or to wait for a CPU
+  // A turn before its end, which sets `worker`, `process`, `name`, `end` and `pieces`.
+  struct Turn : VhostTurn {
     bool running = false;
-    std::uint64_t ran = 0, preempted = 0;
-    std::optional<Timestamp> ran_at, raised;  // for the first time
-    ThreadId notifier{};                      // the vCPU's thread that woke the worker
-    Timestamp notify;                         // when the vCPU's exit that woke the worker began
-    bool is_notify = false;
-    std::vector<VhostTurn::Piece> pieces;
+    Timestamp since;      // when the worker began to run, or to wait for a CPU
+    ThreadId notifier{};  // the vCPU's thread that woke the worker
+    Timestamp exit;       // when the vCPU's exit that woke the worker began
+    std::vector<Piece> kept;
     bool all_pieces = true;
   };
   struct Thread {

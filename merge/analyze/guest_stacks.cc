@@ -153,19 +153,13 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
   ++times(function).calls;
   ++totals.exits;
   ++counters_.calls;
-  begun_ = {&frames.back(), event.thread, event.machine, task};
-}
-
-std::optional<FunctionCall> GuestStacks::begun() const {
-  if (begun_.frame == nullptr || !keep_calls_) return std::nullopt;
-  const Frame& frame = *begun_.frame;
-  return FunctionCall{begun_.thread, begun_.machine, begun_.task, frame.stack, frame.depth,
-                      frame.begin,   frame.begin,    false,       {}};
+  if (keep_calls_)
+    begun_ = {event.thread, event.machine, task, stack, depth, event.at, event.at, false, {}};
 }
 
 void GuestStacks::finish(Timestamp at) {
   ended_.clear();
-  begun_.frame = nullptr;
+  begun_.reset();
   Event event;
   event.at = at;
   for (auto& entry : threads_.entries())
@@ -192,7 +186,7 @@ void GuestStacks::finish(Timestamp at) {
 
 void GuestStacks::on(const Event& event, ThreadChanges changes) {
   ended_.clear();
-  begun_.frame = nullptr;
+  begun_.reset();
   if (const auto* call = std::get_if<GuestCall>(&event.payload)) return on_call(event, *call);
   if (std::holds_alternative<KvmExit>(event.payload)) {
     Thread* thread = threads_.find(event.thread);

@@ -142,7 +142,7 @@ class GuestStacks {
   // Returns the calls that the last event ended, the innermost first.
   [[nodiscard]] const std::vector<FunctionCall>& ended() const { return ended_; }
   // Returns the call that the last event began, without a known `end`; nullopt for other events.
-  [[nodiscard]] std::optional<FunctionCall> begun() const;
+  [[nodiscard]] const std::optional<FunctionCall>& begun() const { return begun_; }
   // Ends the open calls at `at`, incomplete; call it after the last event.
   void finish(Timestamp at);
   // Takes an exit that has ended. Its parts belong to the innermost function of `stack`, which the
@@ -221,14 +221,7 @@ class GuestStacks {
   GuestRuns runs_;
   CallCounters counters_;
   std::vector<FunctionCall> ended_;
-  // The call that begun() returns: its frame, and whose call it is.
-  struct Begun {
-    const Frame* frame = nullptr;
-    ThreadId thread{};
-    MachineId machine = MachineId::kHost;
-    std::uint64_t task = 0;
-  };
-  Begun begun_;
+  std::optional<FunctionCall> begun_;
 };
 
 }  // namespace trapline

@@ -376,7 +376,7 @@ void Pipeline::on_guest(const Event& event) {
   tracker_.pass();
   if (on_thread() && !std::holds_alternative<Lost>(event.payload)) note_interval(event.at);
   if (!stacks_.ended().empty()) tell_calls();
-  if (const auto call = builder_ ? stacks_.begun() : std::nullopt) builder_->on_call(*call);
+  if (builder_ && stacks_.begun()) builder_->on_call(*stacks_.begun());
   if (has(selected_, SpanClass::kEvents | SpanClass::kChanges) || guest_intervals_) tell(event);
 }
 

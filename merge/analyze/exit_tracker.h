@@ -66,12 +66,10 @@ struct ExitCounters {
 
 // The totals of a thread that runs a vCPU. Its time is the sum of its states and begins with the
 // thread's creation or its first event of KVM.
-struct VcpuTotals {
+struct VcpuTotals : GuestTime {
   std::int32_t vcpu = kNoVcpu;
   std::uint16_t source = 0;
   std::uint64_t exits = 0;
-  std::uint64_t guest_ns = 0;
-  Parts parts{};
   std::uint64_t paused_ns = 0, offline_ns = 0, not_seen_ns = 0;
   std::uint64_t polled_ns = 0;  // part of the halted time in which the thread ran in KVM
   // x86: the number of exits with rip 0, and whether another rip was seen. SEV-ES, SNP and TDX hide
@@ -92,15 +90,12 @@ struct VcpuTotals {
     return parts[static_cast<std::size_t>(state)];
   }
   [[nodiscard]] std::uint64_t time_ns() const {
-    std::uint64_t sum = guest_ns + paused_ns + offline_ns + not_seen_ns;
-    for (const std::uint64_t part : parts) sum += part;
-    return sum;
+    return total() + paused_ns + offline_ns + not_seen_ns;
   }
   // Adds the exits and states of another vCPU.
   void add(const VcpuTotals& other) {
+    GuestTime::add(other);
     exits += other.exits;
-    guest_ns += other.guest_ns;
-    for (std::size_t i = 0; i < kParts; ++i) parts[i] += other.parts[i];
     paused_ns += other.paused_ns;
     offline_ns += other.offline_ns;
     not_seen_ns += other.not_seen_ns;

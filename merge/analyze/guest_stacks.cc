@@ -91,8 +91,7 @@ void GuestStacks::account_thread(Thread& thread, Timestamp at) {
   function.add(own);
   function.vmm_events += own.vmm_events;
   function.devices_at_most_ns += own.devices_at_most_ns;
-  thread.totals.guest_ns += own.guest_ns;
-  for (std::size_t i = 0; i < kParts; ++i) thread.totals.parts[i] += own.parts[i];
+  thread.totals.GuestTime::add(own);
 }
 
 // Ends the calls at `depth` and deeper. Only the call at `depth` itself can have returned.

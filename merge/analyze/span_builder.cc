@@ -38,21 +38,15 @@ void SpanBuilder::flow(SpanId from, SpanId to, FlowKind kind) {
 }
 
 void SpanBuilder::Remembered::add(Timestamp at, SpanId id) {
-  const auto place = !spans_.empty() && spans_.back().at < at
-                         ? spans_.end()
-                         : std::ranges::lower_bound(spans_, at, {}, &At::at);
-  if (place != spans_.end() && place->at == at)
-    place->id = id;
-  else
-    spans_.insert(place, {at, id});
-  if (spans_.size() > kMostRemembered) spans_.pop_front();
+  spans_.insert_or_assign(spans_.end(), at, id);
+  if (spans_.size() > kMostRemembered) spans_.erase(spans_.begin());
 }
 
 SpanId SpanBuilder::Remembered::find(Timestamp at, bool forget) {
-  const auto place = std::ranges::lower_bound(spans_, at, {}, &At::at);
-  if (place == spans_.end() || place->at != at) return SpanId::kNone;
-  const SpanId id = place->id;
-  if (forget) spans_.erase(place);
+  const auto found = spans_.find(at);
+  if (found == spans_.end()) return SpanId::kNone;
+  const SpanId id = found->second;
+  if (forget) spans_.erase(found);
   return id;
 }
 

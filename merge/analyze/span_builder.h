@@ -10,7 +10,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <map>
 #include <vector>
 
 #include "merge/analyze/exit_tracker.h"
@@ -57,7 +57,7 @@ class SpanBuilder {
     [[nodiscard]] SpanId find(Timestamp at, bool forget = false);
 
    private:
-    std::deque<At> spans_;
+    std::map<Timestamp, SpanId> spans_;
   };
 
   [[nodiscard]] SpanId next_id() { return SpanId{++last_id_}; }

@@ -7,10 +7,9 @@ namespace trapline {
 // Returns the next thread with the id. The last life that there is a number for stays.
 ThreadId ThreadLives::next(ThreadId id) {
   const ThreadId before = now(id);
-  if (now_.size() >= kMost && before == id) return id;
-  const auto bit = static_cast<std::uint32_t>(tid_of(id));
-  noted_[bit / kWordBits % kWords] |= std::uint64_t{1} << (bit % kWordBits);
-  return now_[id] = thread_of(tid_of(id), std::min(life_of(before) + 1, kLastLife));
+  ThreadId* last = now_.get(id, kMost);
+  if (last == nullptr) return id;
+  return *last = thread_of(tid_of(id), std::min(life_of(before) + 1, kLastLife));
 }
 
 const Event& ThreadLives::of(const Event& event) {

@@ -6,11 +6,10 @@
 // Without task_newtask, all threads with an id count as one.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <unordered_map>
 
 #include "merge/model/event.h"
+#include "merge/model/thread_table.h"
 
 namespace trapline {
 
@@ -20,16 +19,16 @@ class ThreadLives {
   static constexpr std::size_t kMost = 1u << 16;
 
   // Returns whether of() may return another thread than the event names.
-  [[nodiscard]] bool concerns(const Event& event) const {
-    if (now_.empty()) [[likely]]
+  [[nodiscard]] bool concerns(const Event& event) {
+    if (now_.entries().empty()) [[likely]]
       return false;
-    if (may_have(event.thread)) return true;
+    const auto has = [this](ThreadId thread) { return now_.find(thread) != nullptr; };
+    if (has(event.thread)) return true;
     if (const auto* sched = std::get_if<SchedSwitch>(&event.payload))
-      return may_have(sched->prev) || may_have(sched->next);
-    if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload))
-      return may_have(wakeup->thread);
+      return has(sched->prev) || has(sched->next);
+    if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) return has(wakeup->thread);
     const auto* host = std::get_if<HostEvent>(&event.payload);
-    return host != nullptr && host->step == HostStep::kMigrate && may_have(ThreadId{host->thread});
+    return host != nullptr && host->step == HostStep::kMigrate && has(ThreadId{host->thread});
   }
   // Returns the event of the host or a guest with its threads of the host told apart, valid until
   // the next call.
@@ -39,21 +38,14 @@ class ThreadLives {
   [[nodiscard]] const Event& born(const Event& event, bool is_used);
   // Returns the last thread so far that has the kernel's id.
   [[nodiscard]] ThreadId now(ThreadId id) const {
-    const auto found = now_.find(id);
-    return found == now_.end() ? id : found->second;
+    const ThreadId* now = now_.find(id);
+    return now == nullptr ? id : *now;
   }
 
  private:
-  static constexpr std::size_t kWords = 1024, kWordBits = 64;
-  // Returns whether the thread's id is perhaps in now_; most ids are not.
-  [[nodiscard]] bool may_have(ThreadId thread) const {
-    const auto id = static_cast<std::uint32_t>(thread);
-    return (noted_[id / kWordBits % kWords] >> (id % kWordBits) & 1) != 0;
-  }
   ThreadId next(ThreadId id);
 
-  std::unordered_map<ThreadId, ThreadId> now_;  // by the kernel's id, if it had several threads
-  std::array<std::uint64_t, kWords> noted_{};   // bits by the lowest bits of the ids in now_
+  ThreadTable<ThreadId> now_;  // by the kernel's id, if it had several threads
   Event event_;
 };
 

@@ -159,7 +159,6 @@ void WaitTracker::on(const ThreadChange& change, const Pipeline& pipeline) {
     case ThreadChange::Kind::kLeaves:
       if (thread == nullptr && finds_ != Finds::kWakers && pipeline.vcpu(change.thread))
         thread = threads_.get(change.thread, kMostThreads);
-      if (change.sleeps()) cause_.futexes().on_sleep(change.thread);
       if (thread != nullptr) leave(*thread, change);
       break;
     case ThreadChange::Kind::kRuns:

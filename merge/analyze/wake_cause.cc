@@ -43,7 +43,6 @@ void FutexWakes::on_call(const Event& event, const HostEvent& call) {
   thread->value = call.number;
   thread->woken = 0;
   thread->in_call = true;
-  thread->slept = false;
   thread->got_wake = false;
   switch (call.call & kCallMask) {
     case kFutexWait:
@@ -87,21 +86,18 @@ void FutexWakes::on_return(ThreadId id, Timestamp at) {
   if (thread->kind == Kind::kLockPi && thread->held == thread->address) thread->held_since = at;
 }
 
-void FutexWakes::on_sleep(ThreadId id) {
-  Thread* thread = threads_.find(id);
-  if (thread != nullptr && thread->in_call) thread->slept = true;
-}
-
-void FutexWakes::on_run(ThreadId id, Timestamp at) {
-  Thread* thread = threads_.find(id);
-  if (thread == nullptr || !thread->slept || !thread->in_call) return;
+void FutexWakes::on_run(const ThreadChange& change) {
+  Thread* thread = threads_.find(change.thread);
+  const bool slept = change.was == RunState::kWoken || is_asleep(change.was);  // during the call
+  if (thread == nullptr || !slept || !thread->in_call) return;
   thread->in_call = returns_recorded_;
-  if (thread->kind == Kind::kLockPi && thread->held == thread->address) thread->held_since = at;
+  if (thread->kind == Kind::kLockPi && thread->held == thread->address)
+    thread->held_since = change.at;
   if (!thread->got_wake) return;
   thread->got_wake = false;
   if (thread->kind != Kind::kWait || thread->value != kLockedAndWaitedFor) return;
   thread->held = thread->address;
-  thread->held_since = at;
+  thread->held_since = change.at;
 }
 
 bool FutexWakes::on_mutex(ThreadId id, Timestamp at, std::string_view name, std::string_view text) {
@@ -273,7 +269,7 @@ void WakeCause::on_disk(std::uint32_t on, const BlockIo& block) {
 // Ends the CPU's open handlers, as no interrupt lasts over a switch: their ends were lost.
 void WakeCause::on_run(const ThreadChange& change) {
   if (change.cpu < cpus_.size()) cpus_[change.cpu] = {};
-  futexes_.on_run(change.thread, change.at);
+  futexes_.on_run(change);
 }
 
 void WakeCause::on_lost(std::uint32_t cpu) {

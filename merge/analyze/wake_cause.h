@@ -50,8 +50,7 @@ class FutexWakes {
 
   void on_call(const Event& event, const HostEvent& call);  // sys_enter_futex
   void on_return(ThreadId thread, Timestamp at);            // sys_exit_futex
-  void on_sleep(ThreadId thread);              // the thread left its CPU and is not runnable
-  void on_run(ThreadId thread, Timestamp at);  // the thread got a CPU
+  void on_run(const ThreadChange& change);                  // the thread got a CPU
   // Takes QEMU's qemu_mutex_locked and qemu_mutex_unlock; returns false for other events of QEMU.
   bool on_mutex(ThreadId thread, Timestamp at, std::string_view name, std::string_view text);
   // Forgets all calls and wake-ups, since any loss can hide a call.
@@ -80,7 +79,6 @@ class FutexWakes {
     std::int32_t woken = 0;  // number of threads woken by this call
     Kind kind = Kind::kOther;
     bool in_call = false;
-    bool slept = false;     // the thread slept during this call
     bool got_wake = false;  // woken for the futex that it waits for, and has not run since
     // Address of a lock that the thread acquired after waiting, or according to QEMU; 0: none.
     std::uint64_t held = 0;

@@ -96,11 +96,10 @@ void Threads::note_switch(ThreadChange& change) {
     facts = facts_.get(change.thread, kMostThreads);
   }
   if (facts->losses != losses_) *facts = {.comm = facts->comm, .losses = losses_};
-  if (change.runs() && facts->comm.view() != change.name) [[unlikely]] {
-    if (facts->comm.size != 0) end_name(change.thread, change.at, facts->comm.view());
-    facts->comm.size =
-        static_cast<std::uint8_t>(std::min(change.name.size(), facts->comm.text.size()));
-    change.name.copy(facts->comm.text.data(), facts->comm.size);
+  if (change.runs() && facts->comm != change.name) [[unlikely]] {
+    constexpr std::size_t kLongestComm = 15;
+    if (!facts->comm.empty()) end_name(change.thread, change.at, facts->comm);
+    facts->comm = change.name.substr(0, kLongestComm);
   }
   change.was = facts->state;
   change.since = facts->since;
@@ -125,7 +124,7 @@ std::string_view Threads::name_at(ThreadId thread, Timestamp at) const {
       if (at < name.until) return name.text;
   }
   const ThreadFacts* facts = facts_.find(thread);
-  return facts == nullptr ? std::string_view() : facts->comm.view();
+  return facts == nullptr ? std::string_view() : facts->comm;
 }
 
 void Threads::note_wakeup(ThreadChange& change) {

@@ -80,13 +80,7 @@ using ThreadChanges = std::span<const ThreadChange>;
 
 // The facts about a thread that the events since the last loss show.
 struct ThreadFacts {
-  // The thread's name at its last switch, as the kernel stores it.
-  struct Comm {
-    std::array<char, 15> text{};
-    std::uint8_t size = 0;
-    [[nodiscard]] std::string_view view() const { return {text.data(), size}; }
-  };
-  Comm comm;
+  std::string comm;  // the thread's name at its last switch, as the kernel stores it
   RunState state = RunState::kUnknown;
   Timestamp since{};           // beginning of the state
   Timestamp slept{}, woken{};  // the last sleep; `woken` is 0 while the sleep lasts

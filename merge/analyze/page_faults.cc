@@ -65,8 +65,8 @@ ThreadId PageFaults::vm_of(ThreadId thread, const Pipeline& pipeline) const {
   return known != nullptr && known->vcpu ? thread : process;
 }
 
-PageFaults::Removed PageFaults::removed_by(ThreadId thread, const Thread* known) {
-  Removed removed{thread, FaultHow::kNotKnown, 0};
+PageFault::Why PageFaults::removed_by(ThreadId thread, const Thread* known) {
+  PageFault::Why removed{.cause = FaultCause::kRemoved, .by = thread};
   if (known == nullptr) return removed;
   removed.how = known->in_reclaim                    ? FaultHow::kReclaim
                 : known->in_compaction               ? FaultHow::kCompaction
@@ -80,7 +80,7 @@ PageFaults::Removed PageFaults::removed_by(ThreadId thread, const Thread* known)
 
 // Returns the removal of the page. A removal by a thread without a VM counts only while a single VM
 // is known.
-const PageFaults::Removed* PageFaults::removed(ThreadId vm, std::uint64_t address) const {
+const PageFault::Why* PageFaults::removed(ThreadId vm, std::uint64_t address) const {
   for (const ThreadId of : {vm, ThreadId{}}) {
     if (of == ThreadId{} && vms_.size() > 1) break;
     for (const std::uint64_t size : {kPage, kLargePage}) {
@@ -378,9 +378,8 @@ PageFault::Why PageFaults::why(const ExitSpan& exit, Thread& thread, std::uint64
                                                      : FaultHow::kNotKnown};
   if (deeds.mapped_so) return {.cause = kAgain};
   // A new page in the place of an unmapped one is no first touch.
-  const Removed* by = deeds.removed ? &*deeds.removed : removed(last_vm_, page);
-  if (by != nullptr && page != kNoPage && present == false)
-    return {.cause = kRemoved, .how = by->how, .number = by->number, .by = by->by};
+  const PageFault::Why* by = deeds.removed ? &*deeds.removed : removed(last_vm_, page);
+  if (by != nullptr && page != kNoPage && present == false) return *by;
   if (deeds.allocates && present == false) {
     // An allocation is no first touch if the page is neither zeroed nor large: it may become a copy
     // of a file's page, or be swapped in from memory (zswap). Nor is it one if the page may have

@@ -144,11 +144,6 @@ class PageFaults {
   [[nodiscard]] const MemoryUnmaps& unmaps() const { return unmaps_; }
 
  private:
-  struct Removed {
-    ThreadId by{};
-    FaultHow how = FaultHow::kNotKnown;
-    std::int32_t number = 0;
-  };
   // The things that a thread did since its exit began, or a worker since it last brought in a page.
   struct Deeds {
     Timestamp begin;
@@ -157,8 +152,8 @@ class PageFaults {
     bool logged = false, ring = false, mapped_so = false;
     bool slept = false;  // slept after allocating: for a page server, or to be charged for the page
     std::uint64_t page_bytes = 0, allocated_bytes = 0;
-    std::uint64_t page = kNoPage;    // the page of the fault; mappings and changes are of this page
-    std::optional<Removed> removed;  // who removed the page that the thread maps again
+    std::uint64_t page = kNoPage;  // the page of the fault; mappings and changes are of this page
+    std::optional<PageFault::Why> removed;  // who removed the page that the thread maps again
   };
   struct Thread {
     bool vcpu = false;
@@ -208,8 +203,8 @@ class PageFaults {
   void on_brought(Thread& worker, std::uint64_t page);
   void on_collapse(ThreadId by, std::uint64_t last, const Pipeline& pipeline);
   [[nodiscard]] ThreadId vm_of(ThreadId thread, const Pipeline& pipeline) const;
-  [[nodiscard]] static Removed removed_by(ThreadId thread, const Thread* known);
-  [[nodiscard]] const Removed* removed(ThreadId vm, std::uint64_t address) const;
+  [[nodiscard]] static PageFault::Why removed_by(ThreadId thread, const Thread* known);
+  [[nodiscard]] const PageFault::Why* removed(ThreadId vm, std::uint64_t address) const;
   void divide_waits(const ExitSpan& exit, const Pipeline& pipeline);
   [[nodiscard]] Range* range_of(std::uint64_t page, ThreadId vm);
   // Marks that the page was faulted on. Returns true if only a change of slots can have unmapped it
@@ -224,7 +219,7 @@ class PageFaults {
   LossTable<Thread> threads_;
   std::set<std::uint32_t> swaps_;
   std::unordered_map<Page, Range, PageHash> ranges_;
-  std::unordered_map<Page, Removed, PageHash> removed_;
+  std::unordered_map<Page, PageFault::Why, PageHash> removed_;
   std::unordered_map<ThreadId, Slots> slots_;  // by process
   std::vector<Handed> handed_;
   std::set<ThreadId> vms_, with_bitmap_;

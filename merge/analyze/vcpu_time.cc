@@ -18,11 +18,11 @@ void OwnTime::add(const OwnTime& other) {
 void VcpuTime::account(Timestamp at) {
   only_guest_ = false;
   const std::uint64_t ns = elapsed(mark_, at);
-  if (state_ == State::kRuns) {
+  if (state_ == RunState::kRuns) {
     piece_ns_ += ns;
     time_.guest_ns += ns;  // take() moves the devices' part of this
-  } else if (state_ != State::kUnknown) {
-    const Part part = state_ == State::kAsleep ? Part::kBlocked : Part::kPreempted;
+  } else if (state_ != RunState::kUnknown) {
+    const Part part = is_asleep(state_) ? Part::kBlocked : Part::kPreempted;
     time_.parts[static_cast<std::size_t>(part)] += ns;
   }
   mark_ = std::max(mark_, at);
@@ -31,7 +31,7 @@ void VcpuTime::account(Timestamp at) {
 // Notes that the thread is on a CPU, because it does something.
 void VcpuTime::runs(Timestamp at) {
   account(at);
-  state_ = State::kRuns;
+  state_ = RunState::kRuns;
 }
 
 void VcpuTime::end_piece(bool may_be_device) {
@@ -78,9 +78,9 @@ void VcpuTime::on_vmm_event(Timestamp at, const VmmEvent& event) {
 
 void VcpuTime::on(const ThreadChange& change) {
   if (change.runs()) return runs(change.at);
-  if (!change.leaves() && !(change.wakes() && state_ == State::kAsleep)) return;
+  if (!change.leaves() && !(change.wakes() && is_asleep(state_))) return;
   account(change.at);
-  state_ = change.sleeps() ? State::kAsleep : State::kRunnable;
+  state_ = change.leaves() ? change.now : RunState::kWoken;
 }
 
 void VcpuTime::on_loss(Timestamp at) {
@@ -88,7 +88,7 @@ void VcpuTime::on_loss(Timestamp at) {
   end_access();
   end_piece(before_ == Before::kWrite || before_ == Before::kDevice);
   before_ = Before::kRecord;
-  state_ = State::kUnknown;
+  state_ = RunState::kUnknown;
 }
 
 OwnTime VcpuTime::take(Timestamp at) {

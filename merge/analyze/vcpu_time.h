@@ -55,7 +55,6 @@ class VcpuTime {
   }
 
  private:
-  enum class State : std::uint8_t { kUnknown, kRuns, kRunnable, kAsleep };
   enum class Before : std::uint8_t { kRecord, kWrite, kDevice, kRead };
   // Adds the time up to `at` to the current part.
   void account(Timestamp at);
@@ -65,7 +64,7 @@ class VcpuTime {
   void end_piece(bool may_be_device);
   void end_access();
 
-  State state_ = State::kUnknown;
+  RunState state_ = RunState::kUnknown;
   Before before_ = Before::kRecord;
   bool only_guest_ = false;       // no event came since the last record
   bool of_write_ = false;         // the open access began with its region's write

@@ -1,6 +1,7 @@
 #include "merge/analyze/request_path.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace trapline {
 namespace {
@@ -10,19 +11,6 @@ constexpr unsigned kEnough = 2;  // an address must be in the windows of this ma
 constexpr std::size_t kMostAddresses = 256;
 
 }  // namespace
-
-// Returns the addresses that the guest wrote to in `window`, which is the time since the queue's
-// previous notify: each once and in order; none if there are too many.
-std::vector<std::uint64_t> NotifyExits::addresses_of(const std::vector<const Write*>& window) {
-  std::vector<std::uint64_t> addresses;
-  for (const Write* write : window) {
-    const auto at = std::ranges::lower_bound(addresses, write->address);
-    if (at != addresses.end() && *at == write->address) continue;
-    if (addresses.size() == kMostAddresses) return {};
-    addresses.insert(at, write->address);
-  }
-  return addresses;
-}
 
 void NotifyExits::on_write(const Event& event, ThreadId process, const KvmDetail& detail) {
   Thread* thread = threads_.find(event.thread);
@@ -40,8 +28,13 @@ void NotifyExits::on_write(const Event& event, ThreadId process, const KvmDetail
 // previous notify. Returns false if none was, or if the window of the first notify has too many
 // addresses.
 bool NotifyExits::narrow(Queue& queue, const std::vector<const Write*>& window) {
+  std::vector<std::uint64_t> written, both;  // each address once and in order
+  for (const Write* write : window) written.push_back(write->address);
+  std::ranges::sort(written);
+  written.erase(std::unique(written.begin(), written.end()), written.end());
   const auto begin_anew = [&] {
-    queue.addresses = addresses_of(window);
+    queue.addresses.clear();
+    if (written.size() <= kMostAddresses) queue.addresses = written;
     queue.seen = queue.addresses.empty() ? 0 : 1;
     queue.missed = 0;
   };
@@ -49,17 +42,13 @@ bool NotifyExits::narrow(Queue& queue, const std::vector<const Write*>& window) 
     begin_anew();
     return queue.seen != 0;
   }
-  std::vector<std::uint64_t> both;
-  for (const Write* write : window)
-    if (std::ranges::binary_search(queue.addresses, write->address)) both.push_back(write->address);
+  std::ranges::set_intersection(queue.addresses, written, std::back_inserter(both));
   if (both.empty()) {
     // A notify without the address may be QEMU's own kick, which has no write. If several in a row
     // lack it, the guest has moved the device, and the search begins anew.
     if (queue.seen < kEnough || ++queue.missed >= kEnough) begin_anew();
     return false;
   }
-  std::ranges::sort(both);
-  both.erase(std::unique(both.begin(), both.end()), both.end());
   queue.addresses = std::move(both);
   queue.missed = 0;
   ++queue.seen;

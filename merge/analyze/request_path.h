@@ -88,8 +88,6 @@ class NotifyExits {
   void on_write(const Event& event, ThreadId process, const KvmDetail& detail);
   [[nodiscard]] std::optional<Timestamp> find(Queue& queue,
                                               const std::vector<const Write*>& window);
-  [[nodiscard]] static std::vector<std::uint64_t> addresses_of(
-      const std::vector<const Write*>& window);
   static bool narrow(Queue& queue, const std::vector<const Write*>& window);
 
   ThreadTable<Thread> threads_;

@@ -127,19 +127,14 @@ RequestStep RequestPath::step_of(NameId name) {
   return step;
 }
 
-std::optional<std::uint64_t> RequestPath::field(std::string_view name) {
-  std::uint64_t value = 0;
-  if (!spans_.value_of(name, value)) return std::nullopt;
-  return value;
-}
-
 // Handles an event before RequestSpans does: notes which notify the thread now serves, in case the
 // event begins a request, and starts to follow the interrupt of a deferred notify of the guest.
 void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& event,
                                ThreadId process) {
   if (step == RequestStep::kQueueNotify) {
-    const auto vq = field(kRequestFields.queue), n = field(kRequestFields.queue_number),
-               device = field(kRequestFields.device);
+    const auto vq = spans_.value_of(kRequestFields.queue),
+               n = spans_.value_of(kRequestFields.queue_number),
+               device = spans_.value_of(kRequestFields.device);
     thread.serves = device.value_or(0);
     thread.notified.reset();
     if (vq && n) thread.notified = exits_.on_notify(event, process, *vq, *n);
@@ -148,7 +143,7 @@ void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& ev
   thread.ended.clear();  // the end of a request and its notify are adjacent
   std::vector<RequestSpan> waiting = deliveries_.take(event.thread);
   if (step != RequestStep::kDeferredNotify) return;
-  const auto vq = field(kRequestFields.queue);
+  const auto vq = spans_.value_of(kRequestFields.queue);
   if (!vq) return;
   if (auto deferred = thread.deferred.extract(*vq)) waiting = std::move(deferred.mapped());
   deliveries_.on_notify(event, process, *vq, std::move(waiting));
@@ -158,12 +153,13 @@ void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& ev
 void RequestPath::after_spans(Thread& thread, RequestStep step, const Event& event,
                               ThreadId process, const RequestSpan* ended) {
   if (step == RequestStep::kDevice && ended != nullptr) {
-    thread.ended_device = field(kRequestFields.device).value_or(0);
+    thread.ended_device = spans_.value_of(kRequestFields.device).value_or(0);
     if (thread.ended_device != 0) thread.ended.push_back(*ended);
     return;
   }
   if (!is_notify(step)) return;
-  const auto vq = field(kRequestFields.queue), device = field(kRequestFields.device);
+  const auto vq = spans_.value_of(kRequestFields.queue),
+             device = spans_.value_of(kRequestFields.device);
   std::vector<RequestSpan> requests;
   if (device && *device == thread.ended_device) requests = std::move(thread.ended);
   thread.ended.clear();
@@ -184,8 +180,9 @@ void RequestPath::after_spans(Thread& thread, RequestStep step, const Event& eve
 void RequestPath::begin_transfer(NameId name, ThreadId process) {
   const RequestTransfer* transfer = transfers_[name];
   if (transfer == nullptr) return;
-  const auto request = field(transfer->request), sector = field(transfer->sector),
-             sectors = field(transfer->sectors);
+  const auto request = spans_.value_of(transfer->request),
+             sector = spans_.value_of(transfer->sector),
+             sectors = spans_.value_of(transfer->sectors);
   if (request && sector && sectors)
     blocks_.begin(process, *request, {transfer->write, *sector, *sectors});
 }
@@ -200,8 +197,9 @@ const RequestSpan* RequestPath::on_marker(const Event& event, const Marker& mark
   if (thread == nullptr || event.at < hole_end_) return spans_.on(event, name, process);
   before_spans(*thread, step, event, process);
   std::optional<Timestamp> notified;
-  if (step == RequestStep::kQueueNotify || (step == RequestStep::kDevice && thread->serves != 0 &&
-                                            field(kRequestFields.device) == thread->serves)) {
+  if (step == RequestStep::kQueueNotify ||
+      (step == RequestStep::kDevice && thread->serves != 0 &&
+       spans_.value_of(kRequestFields.device) == thread->serves)) {
     notified = thread->notified;
   }
   const RequestSpan* ended = spans_.on(event, name, process, notified);

@@ -148,7 +148,6 @@ class RequestPath {
     return process == ThreadId{} ? thread : process;
   }
   [[nodiscard]] RequestStep step_of(NameId name);
-  [[nodiscard]] std::optional<std::uint64_t> field(std::string_view name);
   void before_spans(Thread& thread, RequestStep step, const Event& event, ThreadId process);
   void after_spans(Thread& thread, RequestStep step, const Event& event, ThreadId process,
                    const RequestSpan* ended);

@@ -22,7 +22,7 @@ bool same_start(const RequestSpec& a, const RequestSpec& b) {
 }
 
 // Finds the number after the word `field`: "… req 0x55d0 …", "… req=0x55d0 …".
-bool number_after_word(std::string_view text, std::string_view field, std::uint64_t& value) {
+std::optional<std::uint64_t> number_after_word(std::string_view text, std::string_view field) {
   for (std::size_t at = text.find(field); at != std::string_view::npos;
        at = text.find(field, at + 1)) {
     std::string_view rest = text.substr(at + field.size());
@@ -31,9 +31,10 @@ bool number_after_word(std::string_view text, std::string_view field, std::uint6
     rest.remove_prefix(1);
     const bool hex = rest.starts_with("0x");
     if (hex) rest.remove_prefix(2);
-    return take_number(rest, value, hex ? 16 : 10);
+    std::uint64_t value = 0;
+    return take_number(rest, value, hex ? 16 : 10) ? std::optional(value) : std::nullopt;
   }
-  return false;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -74,18 +75,18 @@ void RequestSpans::look_at(const Marker& marker) {
   is_parsed_ = false;
 }
 
-bool RequestSpans::value_of(std::string_view field, std::uint64_t& value) {
+std::optional<std::uint64_t> RequestSpans::value_of(std::string_view field) {
   if (!is_parsed_) parsed_.matched = parser_.parse(text_, parsed_) && parsed_.matched;
   is_parsed_ = true;
-  if (!parsed_.matched) return number_after_word(text_, field, value);
+  if (!parsed_.matched) return number_after_word(text_, field);
   const auto& arguments = parsed_.event->arguments;
   for (std::size_t i = 0; i < arguments.size() && i < parsed_.count; ++i) {
     if (arguments[i].name != field) continue;
-    value = parsed_.values[i].bits;
-    return parsed_.values[i].kind != tracetool::ValueKind::kAbsent &&
-           parsed_.values[i].kind != tracetool::ValueKind::kString;
+    const auto kind = parsed_.values[i].kind;
+    if (kind == tracetool::ValueKind::kAbsent || kind == tracetool::ValueKind::kString) break;
+    return parsed_.values[i].bits;
   }
-  return false;
+  return std::nullopt;
 }
 
 const RequestSpan* RequestSpans::on(const Event& event, NameId name, ThreadId process,
@@ -94,14 +95,14 @@ const RequestSpan* RequestSpans::on(const Event& event, NameId name, ThreadId pr
   const RequestSpan* ended = nullptr;
   for (const Role& role : roles_[name]) {
     const RequestSpec& spec = specs_[role.spec];
-    std::uint64_t value = 0;
-    if (!value_of(role.is_start ? spec.start_field : spec.end_field, value)) continue;
-    const std::tuple key{first_of_[role.spec], process, value};
+    const auto value = value_of(role.is_start ? spec.start_field : spec.end_field);
+    if (!value) continue;
+    const std::tuple key{first_of_[role.spec], process, *value};
     const auto open = open_.find(key);
     if (role.is_start) {
       if (open != open_.end()) ++restarted_;
       if (open != open_.end() || open_.size() < kMostOpen)
-        open_[key] = {role.spec, event.at, {}, event.thread, notified, process, value, {}, false};
+        open_[key] = {role.spec, event.at, {}, event.thread, notified, process, *value, {}, false};
     } else if (open == open_.end()) {
       // An end may serve several begins, of which only one is open.
       const bool shared = std::any_of(specs_.begin(), specs_.end(), [&](const RequestSpec& other) {

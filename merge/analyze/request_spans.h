@@ -63,8 +63,8 @@ class RequestSpans {
   // nullptr; valid until the next call. `notified` is stored with a request that it begins.
   [[nodiscard]] const RequestSpan* on(const Event& event, NameId name, ThreadId process,
                                       std::optional<Timestamp> notified = {});
-  // Gets the number in the marker's argument `field`; false if there is none.
-  [[nodiscard]] bool value_of(std::string_view field, std::uint64_t& value);
+  // Returns the number in the marker's argument `field`, if there is one.
+  [[nodiscard]] std::optional<std::uint64_t> value_of(std::string_view field);
   void on_hole() { open_.clear(); }
 
   [[nodiscard]] const std::vector<RequestSpec>& specs() const { return specs_; }

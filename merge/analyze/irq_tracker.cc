@@ -81,125 +81,75 @@ void PicLines::on_hole() {
   to_enter_.clear();
 }
 
-void IrqDeliveries::on_notify(const Event& event, ThreadId process, std::uint64_t vq,
-                              std::vector<RequestSpan> requests) {
-  Thread* thread = threads_.get(event.thread, kMostThreads);
+void IrqTracker::on_notify(const Event& event, ThreadId process, std::uint64_t vq,
+                           std::vector<RequestSpan> requests) {
+  Thread* thread = threads_.get(event.thread, kMost);
   if (thread == nullptr) return;
-  set(*thread, Thread::State::kNotified);
+  thread->state = Thread::State::kNotified;
   thread->queue = {process, vq};
   thread->requests = std::move(requests);
 }
 
-void IrqDeliveries::raise(Thread& thread, const Route& route) {
-  if (thread.state != Thread::State::kNotified) {
-    set(thread, Thread::State::kIdle);  // a second raise: not caused by this notify alone
-    thread.requests.clear();
-    return;
-  }
-  set(thread, Thread::State::kRaised);
-  thread.route = route;
-  const auto known = routes_.find(thread.queue);
-  if (known != routes_.end() && known->second != route) {
-    ++ambiguous_;
-    set(thread, Thread::State::kIdle);
-    thread.requests.clear();
-  }
-  if (known != routes_.end() || routes_.size() < kMost) routes_[thread.queue] = route;
+// Notes that the thread runs a vCPU, so that its last raise has ended.
+void IrqTracker::runs_vcpu(ThreadId id, std::int32_t vcpu) {
+  Thread* thread = threads_.get(id, kMost);
+  if (thread == nullptr) return;
+  thread->raise.open = false;
+  if (vcpu != kNoVcpu) thread->vcpu = vcpu;
 }
 
-void IrqDeliveries::pend(Thread& thread, const Key& key) {
-  set(thread, Thread::State::kIdle);
-  std::vector<RequestSpan> requests = std::exchange(thread.requests, {});
-  if (requests.empty()) return;
-  if (pending_count_ + requests.size() > kMost) {  // interrupts are raised and none is injected
-    ++ambiguous_;
+void IrqTracker::raise(const KvmIrq& irq, const Event& event) {
+  const bool is_msi = irq.step == IrqStep::kMsi;
+  Thread* thread = threads_.get(event.thread, kMost);
+  if (thread == nullptr) return;
+  thread->raise = {is_msi ? IrqSpan::Origin::kMsi : IrqSpan::Origin::kLine, irq.pin, event.at,
+                   irq.level};
+  if (thread->state == Thread::State::kIdle) return;
+  // A second raise is not caused by this notify alone.
+  if (thread->state != Thread::State::kNotified || (!is_msi && !irq.level))
+    return void(take(*thread));
+  thread->state = Thread::State::kRaised;
+  thread->route = {irq.step, is_msi ? irq.vector : irq.pin};
+  const auto known = routes_.find(thread->queue);
+  if (known != routes_.end() && known->second != thread->route) {
+    ++rerouted_;
+    take(*thread);
+  }
+  if (known != routes_.end() || routes_.size() < kMost) routes_[thread->queue] = thread->route;
+}
+
+// Notes which vCPU accepts the interrupt that tells the guest of the thread's requests.
+void IrqTracker::accept(const KvmIrq& irq, const Event& event, ThreadId process) {
+  Thread* thread = threads_.find(event.thread);
+  if (thread == nullptr) return;
+  const bool is_vector = irq.step == IrqStep::kAccept, by_msi = thread->route.step == IrqStep::kMsi;
+  const bool fits =
+      thread->state == Thread::State::kRaised &&
+      (is_vector ? !by_msi || thread->route.number == irq.vector : !by_msi && irq.level);
+  const std::vector<RequestSpan> requests = take(*thread);
+  if (!fits || requests.empty()) return;
+  if (told_count_ + requests.size() > kMost) {  // interrupts are raised and none is injected
+    ++rerouted_;
     return;
   }
-  pending_count_ += requests.size();
-  auto& waiting = pending_[key];
+  told_count_ += requests.size();
+  auto& waiting = told_[{process, irq.vcpu, is_vector ? irq.vector : irq.pin | kSpi}];
   waiting.insert(waiting.end(), requests.begin(), requests.end());
 }
 
-void IrqDeliveries::deliver(const Key& key, Timestamp at, bool posted) {
-  const auto found = pending_.find(key);
+void IrqTracker::deliver(const Key& key, Timestamp at, bool posted) {
+  const auto found = told_.find(key);
   // An injection that is reported late may be older than the pending requests.
-  if (found == pending_.end() || at < found->second.back().end) return;
+  if (found == told_.end() || at < found->second.back().end) return;
   for (const RequestSpan& request : found->second) delivered_.push_back({request, at, posted});
-  pending_count_ -= found->second.size();
-  pending_.erase(found);
-}
-
-void IrqDeliveries::on_inject(const Event& event, const KvmIrq& irq, ThreadId process) {
-  if (!irq.level) return;
-  if (irq.vcpu != kNoVcpu) return deliver({process, irq.vcpu, irq.vector}, event.at, true);
-  Thread* thread = threads_.get(event.thread, kMostThreads);
-  if (thread == nullptr) return;
-  if (thread->vcpu != kNoVcpu) return deliver({process, thread->vcpu, irq.vector}, event.at);
-  if (thread->early.size() < kMostEarly) thread->early.emplace_back(irq.vector, event.at);
-}
-
-void IrqDeliveries::on_irq(const Event& event, const KvmIrq& irq, ThreadId process) {
-  Thread* thread = threads_.find(event.thread);
-  if (irq.step == IrqStep::kInject) return on_inject(event, irq, process);
-  if (thread == nullptr || thread->state == Thread::State::kIdle) return;
-  const bool raised = thread->state == Thread::State::kRaised;
-  switch (irq.step) {
-    case IrqStep::kMsi:
-      return raise(*thread, {IrqStep::kMsi, irq.vector});
-    case IrqStep::kLine:
-      if (irq.level) return raise(*thread, {IrqStep::kLine, irq.pin});
-      return on_other(event.thread);
-    case IrqStep::kAccept:
-      if (!raised) return on_other(event.thread);
-      if (thread->route.step == IrqStep::kMsi && thread->route.number != irq.vector)
-        return on_other(event.thread);
-      return pend(*thread, {process, irq.vcpu, irq.vector});
-    case IrqStep::kRoute:  // the IOAPIC is done and no vCPU accepted: it was pending already
-      return on_other(event.thread);
-    case IrqStep::kPending:
-      if (!raised || !irq.level || thread->route.step != IrqStep::kLine)
-        return on_other(event.thread);
-      return pend(*thread, {process, irq.vcpu, irq.pin | kSpi});
-    case IrqStep::kInject:
-    case IrqStep::kEoi:
-    case IrqStep::kPic:
-    case IrqStep::kPicEnd:
-      return;
-  }
-}
-
-void IrqDeliveries::on_entry(const Event& event, const KvmEntry& entry, ThreadId process) {
-  on_other(event.thread);
-  Thread* thread = threads_.get(event.thread, kMostThreads);
-  if (thread == nullptr) return;
-  if (entry.vcpu != kNoVcpu) thread->vcpu = entry.vcpu;
-  if (entry.vcpu != kNoVcpu && !thread->early.empty()) {
-    for (const auto& [vector, at] : std::exchange(thread->early, {}))
-      deliver({process, thread->vcpu, vector}, at);
-  }
-  if (pending_.empty()) return;
-  for (auto next = pending_.lower_bound({process, thread->vcpu, kSpi});
-       next != pending_.end() && std::get<0>(next->first) == process &&
-       std::get<1>(next->first) == thread->vcpu;
-       next = pending_.lower_bound({process, thread->vcpu, kSpi})) {
-    deliver(next->first, event.at);
-  }
-}
-
-void IrqDeliveries::on_hole() {
-  threads_.lose([this](Thread& thread) {
-    set(thread, Thread::State::kIdle);
-    thread.requests.clear();
-    thread.early.clear();
-  });
-  pending_.clear();
-  pending_count_ = 0;
+  told_count_ -= found->second.size();
+  told_.erase(found);
 }
 
 void IrqTracker::pend(const Key& key, const Event& event) {
   // A raise is reported once, just before the vCPU accepts it.
   Raise raised;
-  if (Raise* raise = raises_.find(event.thread)) raised = std::exchange(*raise, Raise{});
+  if (Thread* thread = threads_.find(event.thread)) raised = std::exchange(thread->raise, Raise{});
   const auto [place, is_new] = pending_.try_emplace(key);
   if (!is_new) {
     ++coalesced_;
@@ -231,28 +181,32 @@ bool IrqTracker::inject(const Key& key, Timestamp at) {
 // Latches a PIC line. The raise stays, because the IOAPIC has the same line and its interrupt may
 // be the one that is accepted.
 void IrqTracker::latch(const KvmIrq& irq, const Event& event, ThreadId process) {
-  const Raise* raise = raises_.find(event.thread);
-  if (!irq.level || raise == nullptr || !raise->open) return;
+  const Thread* thread = threads_.find(event.thread);
+  if (!irq.level || thread == nullptr || !thread->raise.open) return;
   IrqSpan span;
-  span.origin = raise->origin;
-  span.pin = raise->pin;
-  span.raised = raise->at;
+  span.origin = thread->raise.origin;
+  span.pin = thread->raise.pin;
+  span.raised = thread->raise.at;
   pic_.latch(process, irq.pin, span);
 }
 
 void IrqTracker::on_inject(const KvmIrq& irq, const Event& event, ThreadId process) {
   if (!irq.level) return;
   if (irq.vcpu != kNoVcpu) {
-    inject({process, irq.vcpu, irq.vector}, event.at);
+    const Key key{process, irq.vcpu, irq.vector};
+    deliver(key, event.at, true);
+    inject(key, event.at);
     return;
   }
-  Entering* thread = entering_.get(event.thread, kMost);
-  if (thread == nullptr || thread->injected.size() >= kMostPerEntry) return;
+  Thread* thread = threads_.get(event.thread, kMost);
+  if (thread == nullptr) return;
   if (thread->vcpu == kNoVcpu) {
     if (thread->early.size() < kMostPerEntry) thread->early.emplace_back(irq, event.at);
     return;
   }
   const Key key{process, thread->vcpu, irq.vector};
+  deliver(key, event.at);
+  if (thread->injected.size() >= kMostPerEntry) return;
   if (inject(key, event.at)) {
     thread->injected.push_back(key);
   } else if (pic_.inject(process, irq.vector, event)) {
@@ -264,21 +218,22 @@ const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadI
   ++seen_[static_cast<std::size_t>(irq.step)];
   switch (irq.step) {
     case IrqStep::kLine:
-    case IrqStep::kMsi: {
-      Raise* raise = raises_.get(event.thread, kMost);
-      if (raise == nullptr) return nullptr;
-      *raise = {irq.step == IrqStep::kMsi ? IrqSpan::Origin::kMsi : IrqSpan::Origin::kLine, irq.pin,
-                event.at, irq.level};
+    case IrqStep::kMsi:
+      raise(irq, event);
       return nullptr;
-    }
-    case IrqStep::kRoute:
-      if (Raise* raise = raises_.find(event.thread)) raise->routed = true;
+    case IrqStep::kRoute:  // without an accept before it, the interrupt was pending already
+      if (Thread* thread = threads_.find(event.thread)) {
+        take(*thread);
+        thread->raise.routed = true;
+      }
       return nullptr;
     case IrqStep::kAccept:
+      accept(irq, event, process);
       pend({process, irq.vcpu, irq.vector}, event);
       return nullptr;
     case IrqStep::kPending: {
       const Key key{process, irq.vcpu, irq.pin};
+      accept(irq, event, process);
       if (irq.level) {
         pend(key, event);
         if (const auto found = pending_.find(key); found != pending_.end()) {
@@ -310,8 +265,9 @@ const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadI
 }
 
 const IrqSpan* IrqTracker::on_entry(const Event& event, const KvmEntry& entry, ThreadId process) {
-  Entering* thread = entering_.get(event.thread, kMost);
+  Thread* thread = threads_.get(event.thread, kMost);
   if (thread == nullptr) return nullptr;
+  take(*thread);
   if (entry.vcpu != kNoVcpu) thread->vcpu = entry.vcpu;
   if (entry.vcpu != kNoVcpu && !thread->early.empty()) {
     for (const auto& [irq, at] : std::exchange(thread->early, {})) {
@@ -320,6 +276,11 @@ const IrqSpan* IrqTracker::on_entry(const Event& event, const KvmEntry& entry, T
       on_inject(irq, injection, process);
     }
   }
+  const auto next = [&] { return told_.lower_bound({process, thread->vcpu, kSpi}); };
+  for (auto told = next(); told != told_.end() && std::get<0>(told->first) == process &&
+                           std::get<1>(told->first) == thread->vcpu;
+       told = next())
+    deliver(told->first, event.at);
   for (const Key& key : thread->injected) {
     const auto found = active_.find(key);
     if (found != active_.end() && !found->second.entered) found->second.entered = event.at;
@@ -342,7 +303,12 @@ const IrqSpan* IrqTracker::on_entry(const Event& event, const KvmEntry& entry, T
 void IrqTracker::on_hole() {
   pending_.clear();
   active_.clear();
-  entering_.lose([](Entering& thread) { thread.early.clear(); });
+  told_.clear();
+  told_count_ = 0;
+  threads_.lose([](Thread& thread) {
+    thread.early.clear();
+    take(thread);
+  });
   pic_.on_hole();
 }
 

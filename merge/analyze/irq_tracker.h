@@ -94,11 +94,12 @@ struct Delivered {
   bool posted = false;  // injected by the hardware, possibly while the guest ran
 };
 
-// Follows an interrupt from QEMU's notify of a finished request to its injection into the guest:
+// Follows all interrupts. Those that tell the guest of finished requests are also followed from the
+// notify of QEMU, or of a vhost worker, to the injection into the guest:
 //
 //   QEMU's thread:  virtio_notify ──> kvm_msi_set_irq | kvm_set_irq 1 ──> kvm_apic_accept_irq
 //                     waits to raise      raised                            │ vCPU, vector
-//   vCPU's thread:                                  emit <── kvm_inj_virq <─┘
+//   vCPU's thread:                            delivered() <── kvm_inj_virq <─┘
 //
 // Raise and accept follow the notify on the same thread, in one system call. The wait for them ends
 // when the thread does anything else: another QEMU event, sleep, running a guest. A queue always
@@ -106,95 +107,44 @@ struct Delivered {
 // queue's requests but counted, since another device's interrupt may have come instead of a masked
 // one. With APICv the accept is the injection (kvm_apicv_accept_irq). arm64 has kvm_irq_line,
 // vgic_update_irq_pending and the next entry of the vCPU; MSIs through the ITS leave no event.
-class IrqDeliveries {
- public:
-  // Notes that the event's thread tells the guest, by the interrupt of queue `vq`, that `requests`
-  // have ended.
-  void on_notify(const Event& event, ThreadId process, std::uint64_t vq,
-                 std::vector<RequestSpan> requests);
-  // Ends the thread's wait for a raise and an accept, because the thread does something else.
-  void on_other(ThreadId thread) { (void)take(thread); }
-  // Does what on_other() does, but returns the requests that on_other() would drop.
-  [[nodiscard]] std::vector<RequestSpan> take(ThreadId thread);
-  [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<KvmIrq, KvmExit, KvmStateLoad, KvmEntry>(payload);
-  }
-  // Takes a kernel event for which looks_at() is true, or that changed a thread. Returns the
-  // requests whose interrupts the event injects; valid until the next call.
-  [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadChanges changes,
-                                              ThreadId process);
-  void on_hole();
-  // Returns whether on() uses this step of an interrupt.
-  [[nodiscard]] bool looks_at(const KvmIrq& irq) const {
-    return irq.step == IrqStep::kInject || waiting_ != 0;
-  }
-
-  // Returns the number of interrupts with another vector or pin than their queue's.
-  [[nodiscard]] std::uint64_t ambiguous() const { return ambiguous_; }
-
- private:
-  static constexpr std::size_t kMostThreads = 1u << 16, kMost = 1u << 16, kMostEarly = 256;
-  // Marks arm64's interrupt numbers, in contrast to x86's vectors.
-  static constexpr std::uint32_t kSpi = 1u << 31;
-  using Key = std::tuple<ThreadId, std::int32_t, std::uint32_t>;  // process, vCPU, vector
-  using Queue = std::pair<ThreadId, std::uint64_t>;               // process, vq
-  struct Route {
-    IrqStep step = IrqStep::kMsi;
-    std::uint32_t number = 0;  // vector or pin
-    friend bool operator==(const Route&, const Route&) = default;
-  };
-  struct Thread {
-    enum class State : std::uint8_t { kIdle, kNotified, kRaised } state = State::kIdle;
-    Queue queue;
-    Route route;
-    std::vector<RequestSpan> requests;
-    std::int32_t vcpu = kNoVcpu;
-    // Injections before the thread's vCPU was known; the next kvm_entry shows the vCPU.
-    std::vector<std::pair<std::uint32_t, Timestamp>> early;
-  };
-
-  void set(Thread& thread, Thread::State state) {
-    waiting_ += state != Thread::State::kIdle;
-    waiting_ -= thread.state != Thread::State::kIdle;
-    thread.state = state;
-  }
-  void on_inject(const Event& event, const KvmIrq& irq, ThreadId process);
-  void on_irq(const Event& event, const KvmIrq& irq, ThreadId process);
-  void on_entry(const Event& event, const KvmEntry& entry, ThreadId process);
-  void raise(Thread& thread, const Route& route);
-  void pend(Thread& thread, const Key& key);
-  void deliver(const Key& key, Timestamp at, bool posted = false);
-
-  LossTable<Thread> threads_;
-  std::size_t waiting_ = 0;  // threads that are not idle
-  std::map<Queue, Route> routes_;
-  std::map<Key, std::vector<RequestSpan>> pending_;
-  std::size_t pending_count_ = 0;  // requests, over all keys
-  std::vector<Delivered> delivered_;
-  std::uint64_t ambiguous_ = 0;
-};
-
 class IrqTracker {
  public:
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<KvmIrq, KvmEntry, KvmExit, KvmStateLoad>(payload);
   }
-  // Takes an event for which looks_at() is true, or a loss; `process` is that of the event's
-  // thread, so that interrupts of one VM do not end those of another. Returns the interrupt that
-  // the event completes, or nullptr; valid until the next call.
+  // Takes an event for which looks_at() is true, or that changed a thread; `process` is that of the
+  // event's thread, so that interrupts of one VM do not end those of another. Returns the interrupt
+  // that the event completes, or nullptr; valid until the next call.
   [[nodiscard]] const IrqSpan* on(const Event& event, ThreadChanges changes, ThreadId process);
+  // Returns the requests whose interrupts the last event injected.
+  [[nodiscard]] std::span<const Delivered> delivered() const { return delivered_; }
+  // Notes that the event's thread tells the guest, by the interrupt of queue `vq`, that `requests`
+  // have ended.
+  void on_notify(const Event& event, ThreadId process, std::uint64_t vq,
+                 std::vector<RequestSpan> requests);
+  // Ends the thread's wait for a raise and an accept, because the thread does something else.
+  // Returns the requests that the interrupt would have told of.
+  std::vector<RequestSpan> take(ThreadId thread) {
+    Thread* known = threads_.find(thread);
+    return known == nullptr ? std::vector<RequestSpan>() : take(*known);
+  }
   // Returns the interrupts that were injected and never ended, one by one, then nullptr.
   [[nodiscard]] const IrqSpan* finish();
 
   [[nodiscard]] std::uint64_t coalesced() const { return coalesced_ + pic_.coalesced(); }
   // Returns the number of injected interrupts that may be from either of two lines.
   [[nodiscard]] std::uint64_t ambiguous() const { return pic_.ambiguous(); }
+  // Returns the number of interrupts with another vector or pin than their queue's.
+  [[nodiscard]] std::uint64_t rerouted() const { return rerouted_; }
   // Returns which steps the recording contains, and so which it lacks.
   [[nodiscard]] const IrqStepCounts& seen() const { return seen_; }
 
  private:
   using Key = std::tuple<ThreadId, std::int32_t, std::uint32_t>;  // process, vCPU, vector
+  using Queue = std::pair<ThreadId, std::uint64_t>;               // process, vq
   static constexpr std::size_t kMost = 1u << 16, kMostPerEntry = 256;
+  // Marks arm64's interrupt numbers in told_, in contrast to x86's vectors.
+  static constexpr std::uint32_t kSpi = 1u << 31;
   struct Raise {
     IrqSpan::Origin origin = IrqSpan::Origin::kLocal;
     std::uint32_t pin = 0;
@@ -203,14 +153,34 @@ class IrqTracker {
     // The IOAPIC has handled the raise: a later acceptance belongs to another interrupt.
     bool routed = false;
   };
-  struct Entering {
+  struct Route {
+    IrqStep step = IrqStep::kMsi;
+    std::uint32_t number = 0;  // vector or pin
+    friend bool operator==(const Route&, const Route&) = default;
+  };
+  struct Thread {
+    Raise raise;  // the interrupt that the thread is just raising
+    // Of a vCPU's thread:
+    std::int32_t vcpu = kNoVcpu;
     std::vector<Key> injected;  // since the thread's last entry
     bool of_pic = false;        // an interrupt of the PIC was injected, too
     // Injections before the thread's vCPU was known; the next kvm_entry shows the vCPU.
     std::vector<std::pair<KvmIrq, Timestamp>> early;
-    std::int32_t vcpu = kNoVcpu;
+    // Of a thread that tells the guest of requests:
+    enum class State : std::uint8_t { kIdle, kNotified, kRaised } state = State::kIdle;
+    Queue queue;
+    Route route;
+    std::vector<RequestSpan> requests;
   };
 
+  static std::vector<RequestSpan> take(Thread& thread) {
+    thread.state = Thread::State::kIdle;
+    return std::exchange(thread.requests, {});
+  }
+  void runs_vcpu(ThreadId thread, std::int32_t vcpu);
+  void raise(const KvmIrq& irq, const Event& event);
+  void accept(const KvmIrq& irq, const Event& event, ThreadId process);
+  void deliver(const Key& key, Timestamp at, bool posted = false);
   void latch(const KvmIrq& irq, const Event& event, ThreadId process);
   void on_inject(const KvmIrq& irq, const Event& event, ThreadId process);
   const IrqSpan* on_irq(const Event& event, const KvmIrq& irq, ThreadId process);
@@ -219,9 +189,13 @@ class IrqTracker {
   void pend(const Key& key, const Event& event);
   bool inject(const Key& key, Timestamp at);
 
-  ThreadTable<Raise> raises_;     // the interrupt that a thread is just raising
-  LossTable<Entering> entering_;  // by vCPU thread
+  LossTable<Thread> threads_;
   std::map<Key, IrqSpan> pending_, active_;
+  std::map<Queue, Route> routes_;
+  std::map<Key, std::vector<RequestSpan>> told_;  // requests whose interrupts are pending
+  std::size_t told_count_ = 0;                    // number of requests in told_
+  std::vector<Delivered> delivered_;
+  std::uint64_t rerouted_ = 0;
   PicLines pic_;
   IrqStepCounts seen_{};
   std::uint64_t coalesced_ = 0;
@@ -231,46 +205,17 @@ class IrqTracker {
 // The following functions are inlined, because nearly every event passes through them and few are
 // of interest.
 
-inline std::vector<RequestSpan> IrqDeliveries::take(ThreadId id) {
-  Thread* thread = threads_.find(id);
-  if (thread == nullptr || thread->state == Thread::State::kIdle) return {};
-  set(*thread, Thread::State::kIdle);
-  return std::exchange(thread->requests, {});
-}
-
-inline std::span<const Delivered> IrqDeliveries::on(const Event& event, ThreadChanges changes,
-                                                    ThreadId process) {
+inline const IrqSpan* IrqTracker::on(const Event& event, ThreadChanges changes, ThreadId process) {
   delivered_.clear();
   for (const ThreadChange& change : changes)
-    if (change.sleeps()) on_other(change.thread);
-  if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) {
-    on_irq(event, *irq, process);
-  } else if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
-    Thread* thread = threads_.get(event.thread, kMostThreads);
-    if (thread != nullptr && exit->vcpu != kNoVcpu) thread->vcpu = exit->vcpu;
-  } else if (const auto* reload = std::get_if<KvmStateLoad>(&event.payload)) {
-    on_other(event.thread);
-    Thread* thread = threads_.get(event.thread, kMostThreads);
-    if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;
-  } else if (const auto* entry = std::get_if<KvmEntry>(&event.payload)) {
-    on_entry(event, *entry, process);
-  }
-  return delivered_;
-}
-
-inline const IrqSpan* IrqTracker::on(const Event& event, ThreadChanges changes, ThreadId process) {
+    if (change.sleeps()) take(change.thread);
   if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) return on_irq(event, *irq, process);
   if (const auto* entry = std::get_if<KvmEntry>(&event.payload))
     return on_entry(event, *entry, process);
-  if (const auto* exit = std::get_if<KvmExit>(&event.payload); exit != nullptr) {
-    if (Raise* raise = raises_.find(event.thread)) raise->open = false;
-    Entering* thread = entering_.get(event.thread, kMost);
-    if (thread != nullptr && exit->vcpu != kNoVcpu) thread->vcpu = exit->vcpu;
-  }
-  if (const auto* reload = std::get_if<KvmStateLoad>(&event.payload); reload != nullptr) {
-    if (Raise* raise = raises_.find(event.thread)) raise->open = false;
-    Entering* thread = entering_.find(event.thread);
-    if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;
+  if (const auto* exit = std::get_if<KvmExit>(&event.payload)) runs_vcpu(event.thread, exit->vcpu);
+  if (const auto* reload = std::get_if<KvmStateLoad>(&event.payload)) {
+    take(event.thread);
+    runs_vcpu(event.thread, reload->vcpu);
   }
   if (are_loss(changes)) on_hole();
   return nullptr;

@@ -58,13 +58,14 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
   const auto& roles = options_.roles;
   has_guest_ =
       std::any_of(roles.begin(), roles.end(), [](Role role) { return role != Role::kHostKernel; });
+  if (has(selected_, SpanClass::kInterrupts | SpanClass::kRequests)) interrupts_.emplace();
   if (has(selected_, SpanClass::kRequests)) {
     auto specs = options_.requests.empty() ? known_requests() : options_.requests;
-    requests_.emplace(names_, RequestSpans(std::move(specs), names_, options_.declared));
+    requests_.emplace(names_, RequestSpans(std::move(specs), names_, options_.declared),
+                      *interrupts_);
     for (const RequestSpec& spec : requests_->spans().specs())
       request_names_.push_back(names_.id(spec.name()));
   }
-  if (has(selected_, SpanClass::kInterrupts)) interrupts_.emplace();
   if (has(selected_, SpanClass::kHalts)) halts_.emplace();
   using Finds = WaitTracker::Finds;
   if (has(selected_, kOfWaits | SpanClass::kFaults | SpanClass::kDeeds))
@@ -138,6 +139,8 @@ void Pipeline::plan() {
     if (has(to.selected_, SpanClass::kWakeups)) to.builder_->on(to.changes_);
   });
   add(true, none, kOfExits, [](To to, Of) { to.take(*to.ended_); });
+  add(requests_.has_value(), VhostTracker::looks_at, kOfChanges,
+      [](To to, Of event) { to.on_vhost(event); });
   add(requests_.has_value(), RequestPath::looks_at, kOfChanges,
       [](To to, Of event) { to.on_requests(event); });
   add(interrupts_.has_value(), IrqTracker::looks_at, kOfChanges,
@@ -467,8 +470,6 @@ StackId Pipeline::stack_of(const ExitSpan& exit) const {
 }
 
 void Pipeline::on_requests(const Event& event) {
-  const bool is_of_vhost = !changes_.empty() || vhost_.looks_at(event.payload);
-  if (!is_of_vhost && !requests_->uses(event.payload)) return;
   const ThreadId process = owners_of(event.thread).process;
   if (const auto* marker = std::get_if<Marker>(&event.payload)) {
     const VmmEvent* vmm = vmm_event();
@@ -479,15 +480,11 @@ void Pipeline::on_requests(const Event& event) {
     if (builder_) builder_->on_request(*ended, process, request_names_[ended->spec]);
     return;
   }
-  if (is_of_vhost) on_vhost(event, process);
-  for (const Delivered& delivered : requests_->on(event, changes_, process)) {
-    for (SpanSink* sink : sinks(SpanClass::kRequests)) sink->delivered(delivered, *this);
-    if (builder_) builder_->on_delivered(delivered);
-  }
+  requests_->on(event, changes_, process);
 }
 
-void Pipeline::on_vhost(const Event& event, ThreadId process) {
-  vhost_.on(event, changes_, process, processes_);
+void Pipeline::on_vhost(const Event& event) {
+  vhost_.on(event, changes_, processes_, *interrupts_);
   const VhostTurn* turn = vhost_.ended();
   if (turn == nullptr) return;
   for (SpanSink* sink : sinks(SpanClass::kRequests)) sink->turn(*turn, *this);
@@ -507,12 +504,19 @@ void Pipeline::on_waits(const Event& event) {
 
 void Pipeline::on_interrupts(const Event& event) {
   if (worked_for_.on(changes_)) owners_ = {};
-  if (!IrqTracker::looks_at(event.payload) && !are_loss(changes_)) return;
-  const ThreadId process = owners_of(event.thread).worked_for;
-  if (const IrqSpan* span = interrupts_->on(event, changes_, process)) tell(*span, process);
+  const ThreadId process =
+      IrqTracker::looks_at(event.payload) ? owners_of(event.thread).worked_for : ThreadId{};
+  const IrqSpan* span = interrupts_->on(event, changes_, process);
+  for (const Delivered& delivered : interrupts_->delivered()) {
+    if (vhost_.on_delivered(delivered)) continue;
+    for (SpanSink* sink : sinks(SpanClass::kRequests)) sink->delivered(delivered, *this);
+    if (builder_) builder_->on_delivered(delivered);
+  }
+  if (span != nullptr) tell(*span, process);
 }
 
 void Pipeline::tell(const IrqSpan& interrupt, ThreadId process) {
+  if (!has(selected_, SpanClass::kInterrupts)) return;
   for (SpanSink* sink : sinks(SpanClass::kInterrupts)) sink->interrupt(interrupt, *this);
   if (builder_) builder_->on_interrupt(interrupt, process);
 }

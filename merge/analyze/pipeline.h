@@ -202,7 +202,7 @@ class Pipeline {
   void plan();
   void take(const ExitSpan& exit);
   void on_requests(const Event& event);
-  void on_vhost(const Event& event, ThreadId process);
+  void on_vhost(const Event& event);
   void on_interrupts(const Event& event);
   // The process of a thread, and the process that the thread works for.
   struct Owners {
@@ -249,7 +249,7 @@ class Pipeline {
   std::vector<NameId> request_names_;     // by spec
   VhostTracker vhost_;                    // used if requests are followed
   std::unique_ptr<SpanBuilder> builder_;  // set if a sink selects spans
-  std::optional<IrqTracker> interrupts_;
+  std::optional<IrqTracker> interrupts_;  // also set if requests are followed
   std::optional<HostRuns> runs_;
   std::optional<HaltTracker> halts_;
   std::optional<WaitTracker> waits_;

@@ -141,12 +141,12 @@ void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& ev
   }
   if (is_notify(step) || step == RequestStep::kPartOfNotify) return;
   thread.ended.clear();  // the end of a request and its notify are adjacent
-  std::vector<RequestSpan> waiting = deliveries_.take(event.thread);
+  std::vector<RequestSpan> waiting = interrupts_->take(event.thread);
   if (step != RequestStep::kDeferredNotify) return;
   const auto vq = spans_.value_of(kRequestFields.queue);
   if (!vq) return;
   if (auto deferred = thread.deferred.extract(*vq)) waiting = std::move(deferred.mapped());
-  deliveries_.on_notify(event, process, *vq, std::move(waiting));
+  interrupts_->on_notify(event, process, *vq, std::move(waiting));
 }
 
 // Keeps the ended request for the notify that follows, or passes the kept ones on with a notify.
@@ -164,7 +164,7 @@ void RequestPath::after_spans(Thread& thread, RequestStep step, const Event& eve
   if (device && *device == thread.ended_device) requests = std::move(thread.ended);
   thread.ended.clear();
   if (ended != nullptr) requests.push_back(*ended);
-  (void)deliveries_.take(event.thread);
+  interrupts_->take(event.thread);
   if (!vq) return;
   if (step == RequestStep::kDeferrableNotify) {
     for (RequestSpan& request : requests) request.irqfd = true;
@@ -174,7 +174,7 @@ void RequestPath::after_spans(Thread& thread, RequestStep step, const Event& eve
     if (deferred.size() >= kMostDeferred) deferred.clear();
     deferred.insert(deferred.end(), requests.begin(), requests.end());
   }
-  deliveries_.on_notify(event, process, *vq, std::move(requests));
+  interrupts_->on_notify(event, process, *vq, std::move(requests));
 }
 
 void RequestPath::begin_transfer(NameId name, ThreadId process) {

@@ -3,7 +3,7 @@
 //
 //   guest's notify            VMM                                               guest
 //   kvm_exit ──> queue notify ──────────> START ······ END ──> notify ──────────> kvm_inj_virq
-//     NotifyExits      (thread serves the queue)    (same thread)    IrqDeliveries
+//     NotifyExits      (thread serves the queue)    (same thread)    IrqTracker
 //
 // START belongs to the notify that its thread is serving, and END to the notify that is next to it
 // on its thread, both of the same device. Events that do not follow directly are not joined. A loss
@@ -98,24 +98,17 @@ class NotifyExits {
 
 class RequestPath {
  public:
-  // Borrows `names`. `spans` reads the fields of the VMM's events.
-  RequestPath(Names& names, RequestSpans spans) : names_(&names), spans_(std::move(spans)) {}
+  // Borrows `names` and `interrupts`. `spans` reads the fields of the VMM's events.
+  RequestPath(Names& names, RequestSpans spans, IrqTracker& interrupts)
+      : names_(&names), spans_(std::move(spans)), interrupts_(&interrupts) {}
   [[nodiscard]] const RequestSpans& spans() const { return spans_; }
 
   [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<Marker, BlockIo>(payload) || NotifyExits::looks_at(payload) ||
-           IrqDeliveries::looks_at(payload);
+    return is_any_of<Marker, BlockIo>(payload) || NotifyExits::looks_at(payload);
   }
-  // Returns whether on() uses the event, for which looks_at() is true, if it changed no thread.
-  [[nodiscard]] bool uses(const Payload& payload) const {
-    if (const auto* irq = std::get_if<KvmIrq>(&payload)) return deliveries_.looks_at(*irq);
-    const auto* detail = std::get_if<KvmDetail>(&payload);
-    return detail == nullptr || detail->is_device_write();
-  }
-  // Takes an event for which looks_at() is true, except markers, or one that changed a thread.
-  // Returns the requests whose interrupt the event injects; valid until the next call.
-  [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadChanges changes,
-                                              ThreadId process);
+  // Takes an event for which looks_at() is true, except markers, or one that changed a thread,
+  // before `interrupts` does.
+  void on(const Event& event, ThreadChanges changes, ThreadId process);
   // Takes a marker that is the VMM's event `name`. Returns the request that it ends, or nullptr;
   // valid until the next call. The request's `notified` is the beginning of the exit that carried
   // its notify.
@@ -123,7 +116,7 @@ class RequestPath {
                                              ThreadId process);
 
   [[nodiscard]] std::uint64_t notifies_ambiguous() const { return exits_.ambiguous(); }
-  [[nodiscard]] std::uint64_t interrupts_ambiguous() const { return deliveries_.ambiguous(); }
+  [[nodiscard]] std::uint64_t interrupts_ambiguous() const { return interrupts_->rerouted(); }
   [[nodiscard]] std::uint64_t bios_ambiguous() const { return blocks_.ambiguous(); }
 
  private:
@@ -155,8 +148,8 @@ class RequestPath {
 
   Names* names_;
   RequestSpans spans_;
+  IrqTracker* interrupts_;
   NotifyExits exits_;
-  IrqDeliveries deliveries_;
   BlockRequests blocks_;
   ThreadTable<Thread> threads_;
   std::vector<RequestStep> steps_;                 // by NameId
@@ -190,18 +183,16 @@ inline void NotifyExits::on(const Event& event, ThreadId process) {
   }
 }
 
-inline std::span<const Delivered> RequestPath::on(const Event& event, ThreadChanges changes,
-                                                  ThreadId process) {
+inline void RequestPath::on(const Event& event, ThreadChanges changes, ThreadId process) {
   if (are_loss(changes)) {
     exits_.on_hole();
-    deliveries_.on_hole();
     blocks_.on_hole();
     spans_.on_hole();
     threads_.clear();
     hole_end_ = std::max(hole_end_, changes.front().until);
-    return {};
+    return;
   }
-  if (event.at < hole_end_) return {};
+  if (event.at < hole_end_) return;
   for (const ThreadChange& change : changes) {
     Thread* thread = change.sleeps() ? threads_.find(change.thread) : nullptr;
     if (thread != nullptr) thread->clear();  // the thread waits for new work
@@ -211,11 +202,9 @@ inline std::span<const Delivered> RequestPath::on(const Event& event, ThreadChan
   }
   if (const auto* block = std::get_if<BlockIo>(&event.payload)) {
     blocks_.on(event, *block, process_or_thread(process, event.thread));
-    return {};
+  } else {
+    exits_.on(event, process);
   }
-  if (NotifyExits::looks_at(event.payload)) exits_.on(event, process);
-  if (changes.empty() && !IrqDeliveries::looks_at(event.payload)) return {};
-  return deliveries_.on(event, changes, process);
 }
 
 }  // namespace trapline

@@ -91,29 +91,26 @@ void VhostTracker::on_write(ThreadId vcpu) {
   }
 }
 
-// Follows an interrupt that a vhost worker raises to its injection, as if it told the guest the end
-// of a request.
-void VhostTracker::on_raise(const Event& event, Thread& thread, const KvmIrq& irq) {
+// Has the interrupt that a vhost worker raises followed to its injection, as if it told the guest
+// of the end of a request.
+void VhostTracker::on_raise(const Event& event, const KvmIrq& irq, IrqTracker& interrupts) {
+  Thread* thread = threads_.find(event.thread);
+  if (thread == nullptr) return;
   if (irq.step != IrqStep::kMsi && !(irq.step == IrqStep::kLine && irq.level)) return;
-  ++thread.worker.interrupts;
-  if (thread.turn && !thread.turn->raised) thread.turn->raised = event.at;
+  ++thread->worker.interrupts;
+  if (thread->turn && !thread->turn->raised) thread->turn->raised = event.at;
   RequestSpan raised;
   raised.start = raised.end = event.at;
   raised.thread = event.thread;
   const std::uint64_t way = irq.step == IrqStep::kMsi ? irq.vector : irq.pin;
-  deliveries_.on_notify(event, thread.worker.process, way, {raised});
+  interrupts.on_notify(event, thread->worker.process, way, {raised});
 }
 
-// Follows the workers' interrupts to their injection, and adds the times from raise to injection.
-void VhostTracker::follow(const Event& event, ThreadChanges changes, ThreadId process) {
-  if (Thread* worker = threads_.find(event.thread)) {
-    if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) on_raise(event, *worker, *irq);
-    process = worker->worker.process;
-  }
-  for (const Delivered& delivered : deliveries_.on(event, changes, process)) {
-    Thread* worker = threads_.find(delivered.request.thread);
-    worker->worker.to_injection.add(elapsed(delivered.request.end, delivered.injected));
-  }
+bool VhostTracker::on_delivered(const Delivered& delivered) {
+  Thread* thread = threads_.find(delivered.request.thread);
+  if (thread == nullptr) return false;
+  thread->worker.to_injection.add(elapsed(delivered.request.end, delivered.injected));
+  return true;
 }
 
 }  // namespace trapline

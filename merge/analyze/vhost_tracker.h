@@ -77,17 +77,15 @@ class VhostTracker {
     Histogram to_run, ran, notify_to_interrupt, to_injection;
   };
 
-  // Returns whether on() uses the event. Before a worker is known, on() uses only what shows what
-  // vCPUs are doing.
-  [[nodiscard]] bool looks_at(const Payload& payload) const {
-    const auto* detail = std::get_if<KvmDetail>(&payload);
-    return is_any_of<KvmExit, KvmEntry, KvmUserspaceExit>(payload) ||
-           (detail != nullptr && detail->is_device_write()) ||
-           (!threads_.entries().empty() && is_any_of<KvmStateLoad, KvmIrq>(payload));
+  [[nodiscard]] static bool looks_at(const Payload& payload) {
+    return is_any_of<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail, KvmIrq>(payload);
   }
-  // Takes events of the host's kernel for which looks_at() is true, or that changed a thread;
-  // `process` is that of the event's thread.
-  void on(const Event& event, ThreadChanges changes, ThreadId process, const Processes& processes);
+  // Takes events of the host's kernel for which looks_at() is true, or that changed a thread, before
+  // `interrupts` does.
+  void on(const Event& event, ThreadChanges changes, const Processes& processes,
+          IrqTracker& interrupts);
+  // Takes a delivered request. Returns whether it is an interrupt that a worker raised.
+  bool on_delivered(const Delivered& delivered);
 
   // Returns the turn that the last event ended, or nullptr.
   [[nodiscard]] const VhostTurn* ended() const { return ended_ ? &*ended_ : nullptr; }
@@ -119,28 +117,25 @@ class VhostTracker {
     Timestamp begin;
   };
 
-  void follow(const Event& event, ThreadChanges changes, ThreadId process);
   void on_leave(const ThreadChange& change);
   void on_run(const ThreadChange& change, const Processes& processes);
   void on_wakeup(const ThreadChange& change);
   void on_write(ThreadId vcpu);
-  void on_raise(const Event& event, Thread& worker, const KvmIrq& irq);
+  void on_raise(const Event& event, const KvmIrq& irq, IrqTracker& interrupts);
   static void add_piece(Turn& turn, TurnPart part, Timestamp end);
   void end(ThreadId thread, Thread& worker, Timestamp at);
 
   ThreadTable<Thread> threads_;
   ThreadTable<Exit> exits_;
-  IrqDeliveries deliveries_;
   std::optional<VhostTurn> ended_;
   std::vector<VhostTurn::Piece> ended_pieces_;
 };
 
 // on() is inlined, because many events pass through it and few are of interest.
-inline void VhostTracker::on(const Event& event, ThreadChanges changes, ThreadId process,
-                             const Processes& processes) {
+inline void VhostTracker::on(const Event& event, ThreadChanges changes, const Processes& processes,
+                             IrqTracker& interrupts) {
   ended_.reset();
   if (are_loss(changes)) {
-    deliveries_.on_hole();
     for (auto& entry : threads_.entries()) entry.state.turn.reset();
     exits_.clear();
     return;
@@ -156,8 +151,9 @@ inline void VhostTracker::on(const Event& event, ThreadChanges changes, ThreadId
     if (Exit* exit = exits_.find(event.thread)) exit->in_kernel = false;
   } else if (const auto* detail = std::get_if<KvmDetail>(&event.payload)) {
     if (detail->is_device_write()) on_write(event.thread);
+  } else if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) {
+    on_raise(event, *irq, interrupts);
   }
-  if (!threads_.entries().empty()) follow(event, changes, process);
 }
 
 }  // namespace trapline

@@ -21,8 +21,10 @@ class RequestPathTest : public testing::Test {
     if (span != nullptr) ended_.push_back(*span);
   }
   void see(const Event& event) {
-    for (const Delivered& delivered : path_.on(event, threads_.on(event), ThreadId{}))
-      delivered_.push_back(delivered);
+    const ThreadChanges changes = threads_.on(event);
+    path_.on(event, changes, ThreadId{});
+    (void)interrupts_.on(event, changes, ThreadId{});
+    for (const Delivered& delivered : interrupts_.delivered()) delivered_.push_back(delivered);
   }
   // An exit that KVM handles itself, with a write.
   void write(std::uint64_t at, std::uint64_t address, std::uint64_t value) {
@@ -59,7 +61,8 @@ class RequestPathTest : public testing::Test {
 
   Names names_;
   VmmEventReader reader_{names_};
-  RequestPath path_{names_, RequestSpans(known_requests(), names_, {})};
+  IrqTracker interrupts_;
+  RequestPath path_{names_, RequestSpans(known_requests(), names_, {}), interrupts_};
   Processes processes_;
   Threads threads_{&processes_};
   std::vector<RequestSpan> ended_;
@@ -264,8 +267,7 @@ TEST_F(RequestPathTest, ARequestHasItsWayThroughTheBlockLayer) {
       return path_.on_marker(marker(at, text, kQemu), Marker{text}, qemu.name, bio.process);
     };
     const auto block = [&](std::uint64_t at, BlockStep step) {
-      (void)path_.on(make(at, 0, bio.by, BlockIo{step, true, false, 8 << 20, 8, 5000}), {},
-                     bio.process);
+      path_.on(make(at, 0, bio.by, BlockIo{step, true, false, 8 << 20, 8, 5000}), {}, bio.process);
     };
     (void)say(1, "virtio_blk_handle_read vdev 0xd req 0xaa sector 0 nsectors 8");
     block(2, BlockStep::kQueued);

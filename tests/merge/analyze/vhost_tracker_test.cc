@@ -16,7 +16,12 @@ class VhostTrackerTest : public testing::Test {
       processes_.set(thread, ThreadId{90});
   }
   void see(const Event& event) {
-    tracker_.on(event, threads_.on(event), processes_.of(event.thread, {}), processes_);
+    const ThreadChanges changes = threads_.on(event);
+    tracker_.on(event, changes, processes_, interrupts_);
+    (void)worked_for_.on(changes);
+    (void)interrupts_.on(event, changes, worked_for_.process(event.thread, processes_));
+    for (const Delivered& delivered : interrupts_.delivered())
+      EXPECT_TRUE(tracker_.on_delivered(delivered));
   }
   void play(std::initializer_list<Event> events) {
     for (const Event& event : events) see(event);
@@ -52,6 +57,8 @@ class VhostTrackerTest : public testing::Test {
 
   Processes processes_;
   Threads threads_{&processes_};
+  WorkedFor worked_for_;
+  IrqTracker interrupts_;
   VhostTracker tracker_;
 };
 

@@ -109,10 +109,8 @@ struct Delivered {
 // vgic_update_irq_pending and the next entry of the vCPU; MSIs through the ITS leave no event.
 class IrqTracker {
  public:
-  [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<KvmIrq, KvmEntry, KvmExit, KvmStateLoad>(payload);
-  }
-  // Takes an event for which looks_at() is true, or that changed a thread; `process` is that of the
+  static constexpr std::uint32_t kTakes = kPayloads<KvmIrq, KvmEntry, KvmExit, KvmStateLoad>;
+  // Takes an event with a payload in kTakes, or that changed a thread; `process` is that of the
   // event's thread, so that interrupts of one VM do not end those of another. Returns the interrupt
   // that the event completes, or nullptr; valid until the next call.
   [[nodiscard]] const IrqSpan* on(const Event& event, ThreadChanges changes, ThreadId process);

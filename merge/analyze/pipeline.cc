@@ -25,12 +25,6 @@ Detail detail_of(SpanClass selected) {
   return all ? Detail::kIntervals : Detail::kSums;
 }
 
-// Returns a payload of each type.
-template <typename... T>
-std::array<Payload, sizeof...(T)> one_of_each(const std::variant<T...>*) {
-  return {T{}...};
-}
-
 // The classes that need to know what threads did before.
 constexpr SpanClass kOfThreads = static_cast<SpanClass>(~static_cast<std::uint32_t>(
     SpanClass::kExits | SpanClass::kLosses | SpanClass::kIntervals | SpanClass::kHostRuns));
@@ -94,60 +88,58 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
 // than what the trackers do.
 void Pipeline::plan() {
   enum : unsigned { kOfChanges = 1, kOfExits = 2 };
-  const auto add = [this](bool is_used, bool (*looks_at)(const Payload&), unsigned also,
-                          Step step) {
+  const auto add = [this](bool is_used, std::uint32_t payloads, unsigned also, Step step) {
     if (!is_used) return;
     const std::uint32_t bit = 1u << steps_.size();
     steps_.push_back(step);
-    for (const Payload& payload : one_of_each(static_cast<const Payload*>(nullptr)))
-      if (looks_at(payload)) steps_of_[payload.index()] |= bit;
+    for (std::size_t i = 0; i < steps_of_.size(); ++i)
+      if ((payloads >> i & 1) != 0) steps_of_[i] |= bit;
     if ((also & kOfChanges) != 0) steps_of_changes_ |= bit;
     if ((also & kOfExits) != 0) steps_of_exits_ |= bit;
   };
-  const auto any = [](const Payload&) { return true; };
-  const auto none = [](const Payload&) { return false; };
+  constexpr std::uint32_t kAny = ~std::uint32_t{0};
   using To = Pipeline&;
   using Of = const Event&;
-  add(on_thread(), is_any_of<Marker>, kOfChanges,
+  add(on_thread(), kPayloads<Marker>, kOfChanges,
       [](To to, Of event) { to.stacks_.on_host(event, to.changes_, to.vmm_event()); });
   add(waits_.has_value(),
-      has(selected_, kOfWaits) ? WaitTracker::looks_at : is_any_of<HostEvent, BlockIo, IoctlEnter>,
+      has(selected_, kOfWaits) ? WaitTracker::kTakes : kPayloads<HostEvent, BlockIo, IoctlEnter>,
       kOfChanges, [](To to, Of event) { to.on_waits(event); });
-  add(has(selected_, SpanClass::kDeeds), is_any_of<IoctlEnter, KvmIrq>, 0, [](To to, Of event) {
+  add(has(selected_, SpanClass::kDeeds), kPayloads<IoctlEnter, KvmIrq>, 0, [](To to, Of event) {
     const auto* irq = std::get_if<KvmIrq>(&event.payload);
     if (irq != nullptr && irq->step != IrqStep::kMsi) return;
     for (SpanSink* sink : to.sinks(SpanClass::kDeeds)) sink->event(event, to);
   });
-  add(kernel_ != nullptr, any, 0,
+  add(kernel_ != nullptr, kAny, 0,
       [](To to, Of event) { to.kernel_->on(event, to.changes_, to.tracker_); });
-  add(stalls_ != nullptr, is_any_of<KvmExit, KvmEntry, KvmUserspaceExit>, kOfChanges,
+  add(stalls_ != nullptr, kPayloads<KvmExit, KvmEntry, KvmUserspaceExit>, kOfChanges,
       [](To to, Of event) {
         to.stalls_->on(event, to);
         to.tell_stalls();
       });
   add(faults_ != nullptr,
-      is_any_of<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail, HostEvent, BlockIo, IoctlEnter,
+      kPayloads<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail, HostEvent, BlockIo, IoctlEnter,
                 Lost>,
       stalls_ != nullptr ? unsigned{kOfChanges} : 0u,
       [](To to, Of event) { to.faults_->on(event, to); });
   const bool all = has(selected_, SpanClass::kEvents) || guest_intervals_;
-  add(all || has(selected_, SpanClass::kChanges), all ? +any : +none, kOfChanges,
+  add(all || has(selected_, SpanClass::kChanges), all ? kAny : 0, kOfChanges,
       [](To to, Of event) { to.tell(event); });
-  add(builder_ != nullptr, is_any_of<KvmExit>, kOfChanges, [](To to, Of) {
+  add(builder_ != nullptr, kPayloads<KvmExit>, kOfChanges, [](To to, Of) {
     const GuestRun* run = to.tracker_.guest_run();
     if (run != nullptr && to.counts(run->thread)) to.builder_->on_guest_run(*run);
     if (has(to.selected_, SpanClass::kWakeups)) to.builder_->on(to.changes_);
   });
-  add(true, none, kOfExits, [](To to, Of) { to.take(*to.ended_); });
-  add(requests_.has_value(), VhostTracker::looks_at, kOfChanges,
+  add(true, 0, kOfExits, [](To to, Of) { to.take(*to.ended_); });
+  add(requests_.has_value(), VhostTracker::kTakes, kOfChanges,
       [](To to, Of event) { to.on_vhost(event); });
-  add(requests_.has_value(), RequestPath::looks_at, kOfChanges,
+  add(requests_.has_value(), RequestPath::kTakes, kOfChanges,
       [](To to, Of event) { to.on_requests(event); });
-  add(interrupts_.has_value(), IrqTracker::looks_at, kOfChanges,
+  add(interrupts_.has_value(), IrqTracker::kTakes, kOfChanges,
       [](To to, Of event) { to.on_interrupts(event); });
-  add(halts_.has_value(), is_any_of<KvmExit, KvmHaltPoll, KvmVcpuWakeup>, kOfChanges | kOfExits,
+  add(halts_.has_value(), kPayloads<KvmExit, KvmHaltPoll, KvmVcpuWakeup>, kOfChanges | kOfExits,
       [](To to, Of event) { to.halts_->on(event, to.changes_, to.ended_); });
-  add(placement_.checks(), is_any_of<KvmExit, Marker>, kOfChanges,
+  add(placement_.checks(), kPayloads<KvmExit, Marker>, kOfChanges,
       [](To to, Of event) { to.placement_.on(event, to.tracker_); });
   if (steps_.size() == 1) steps_.clear();  // on_host() knows how to pass on exits alone
 }
@@ -213,7 +205,7 @@ bool Pipeline::settle(const Event& event) {
   if (is_birth(event)) on_new(event, std::get<NewThread>(event.payload));
   tracker_.settle(event, changes_);
   tell_news();
-  if (!waits_ || (changes_.empty() && !WaitTracker::looks_at(event.payload))) return true;
+  if (!waits_ || (changes_.empty() && !is_in(WaitTracker::kTakes, event.payload))) return true;
   on_waits(event);
   if (const EndedWait* wait = stalls_ ? waits_->ended() : nullptr)
     stalls_->on_wait(wait->thread, wait->shares);
@@ -353,7 +345,7 @@ bool Pipeline::push_carefully(const Event& read) {
   // An event before the window is in no figure, but the trackers need it: it may decide who waits
   // for whom in the window.
   const ExitSpan* exit = tracker_.on(event, changes_);
-  if (waits_ && (!changes_.empty() || WaitTracker::looks_at(event.payload)))
+  if (waits_ && (!changes_.empty() || is_in(WaitTracker::kTakes, event.payload)))
     waits_->on(event, *this);
   if (stalls_) stalls_->on(event, *this);
   if (faults_) {
@@ -505,7 +497,7 @@ void Pipeline::on_waits(const Event& event) {
 void Pipeline::on_interrupts(const Event& event) {
   if (worked_for_.on(changes_)) owners_ = {};
   const ThreadId process =
-      IrqTracker::looks_at(event.payload) ? owners_of(event.thread).worked_for : ThreadId{};
+      is_in(IrqTracker::kTakes, event.payload) ? owners_of(event.thread).worked_for : ThreadId{};
   const IrqSpan* span = interrupts_->on(event, changes_, process);
   for (const Delivered& delivered : interrupts_->delivered()) {
     if (vhost_.on_delivered(delivered)) continue;

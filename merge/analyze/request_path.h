@@ -42,10 +42,7 @@ namespace trapline {
 // ambiguous are counted.
 class NotifyExits {
  public:
-  [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail>(payload);
-  }
-  // Takes an event for which looks_at() is true; `process` is that of the event's thread.
+  // Takes an event with a payload in RequestPath::kTakes; `process` is that of the event's thread.
   void on(const Event& event, ThreadId process);
   // Takes QEMU's handling of a notify of queue `vq`, number `n` of its device. Returns when the
   // exit that carried the notify began, if it is known.
@@ -103,10 +100,9 @@ class RequestPath {
       : names_(&names), spans_(std::move(spans)), interrupts_(&interrupts) {}
   [[nodiscard]] const RequestSpans& spans() const { return spans_; }
 
-  [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<Marker, BlockIo>(payload) || NotifyExits::looks_at(payload);
-  }
-  // Takes an event for which looks_at() is true, except markers, or one that changed a thread,
+  static constexpr std::uint32_t kTakes =
+      kPayloads<Marker, BlockIo, KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail>;
+  // Takes an event with a payload in kTakes, except markers, or one that changed a thread,
   // before `interrupts` does.
   void on(const Event& event, ThreadChanges changes, ThreadId process);
   // Takes a marker that is the VMM's event `name`. Returns the request that it ends, or nullptr;

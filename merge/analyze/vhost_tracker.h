@@ -77,10 +77,9 @@ class VhostTracker {
     Histogram to_run, ran, notify_to_interrupt, to_injection;
   };
 
-  [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail, KvmIrq>(payload);
-  }
-  // Takes events of the host's kernel for which looks_at() is true, or that changed a thread, before
+  static constexpr std::uint32_t kTakes =
+      kPayloads<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail, KvmIrq>;
+  // Takes events of the host's kernel with a payload in kTakes, or that changed a thread, before
   // `interrupts` does.
   void on(const Event& event, ThreadChanges changes, const Processes& processes,
           IrqTracker& interrupts);

@@ -56,10 +56,8 @@ class WaitTracker {
   // those of waits for a CPU, and the locks of QEMU in both.
   enum class Finds : std::uint8_t { kWakers, kSleeps, kAll };
   explicit WaitTracker(Finds finds) : finds_(finds) {}
-  [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<Marker, HostEvent, BlockIo, IoctlEnter>(payload);
-  }
-  // Takes every event of the host for which looks_at() is true, or that changed a thread, after
+  static constexpr std::uint32_t kTakes = kPayloads<Marker, HostEvent, BlockIo, IoctlEnter>;
+  // Takes every event of the host with a payload in kTakes, or that changed a thread, after
   // ExitTracker.
   void on(const Event& event, const Pipeline& pipeline);
   // Does what CpuQuotas::move() does.

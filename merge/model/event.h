@@ -258,10 +258,17 @@ constexpr std::uint32_t payload_bit() {
 }
 static_assert(std::variant_size_v<Payload> <= 32);
 
+// A set of types of payloads.
+template <typename... T>
+inline constexpr std::uint32_t kPayloads = (payload_bit<T>() | ...);
+
+[[nodiscard]] inline bool is_in(std::uint32_t payloads, const Payload& payload) {
+  return (payloads >> payload.index() & 1) != 0;
+}
 // True if the payload is of one of these types, in one comparison.
 template <typename... T>
 [[nodiscard]] bool is_any_of(const Payload& payload) {
-  return ((payload_bit<T>() | ...) >> payload.index() & 1) != 0;
+  return is_in(kPayloads<T...>, payload);
 }
 
 // The purposes for which events are read. A source counts events of classes that were not selected

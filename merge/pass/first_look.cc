@@ -171,25 +171,62 @@ Result<FirstLook> found_in(const LookFor& wanted, ExitsFound& exits,
               wanted.exits.text(), ChosenExits::kMost);
 }
 
-// Returns whether the exits of `wanted` are found in the events of the first source alone: devices
-// and functions are known only with the program's events and the guest's symbols.
-bool are_in_the_host(const Input& input, const LookFor& wanted) {
-  const ExitFilter& exits = wanted.exits;
-  const auto is_host = [](const auto& one) { return one->info().role == Role::kHostKernel; };
-  return exits.device.empty() && exits.function.empty() && exits.detail.empty() &&
-         has_exits(input.capabilities) && is_host(input.sources.front()) &&
-         std::ranges::count_if(input.sources, is_host) == 1;
-}
+// Looks for the exits of `wanted` in the host's events, while open_input() reads them for its
+// clocks.
+class Watcher final : public EvidenceObserver {
+ public:
+  Watcher(const LookFor& wanted, const Progress& progress)
+      : progress_(progress),
+        exits_(wanted, [this](const ExitSpan&) -> const Source& { return *host_; }) {}
 
-// Looks for the exits and vCPUs of `wanted` in a separate pass.
+  void begin(const Source& host, const Capabilities& has) override {
+    host_ = &host;
+    PipelineOptions how;
+    how.model = choose_exit_model(has);
+    pipeline_.emplace(std::move(how), std::vector<SpanSink*>{&exits_});
+  }
+  void on(const Event& event) override {
+    if (!pipeline_->push(event)) return;
+    if (++events_ % kEventsPerProgress == 0 && progress_) progress_(host_->progress());
+  }
+  void end(const Result<void>& status) override {
+    status_ = status;
+    pipeline_->finish();
+    threads_ = vcpu_threads(pipeline_->vcpus(),
+                            [this](std::size_t, ThreadId thread) { return host_->comm(thread); });
+    host_ = nullptr;
+  }
+  // Returns whether the watcher saw everything that a pass over the timeline would see.
+  [[nodiscard]] bool saw_all(const LookFor& wanted, const Input& input) const {
+    // Devices and functions are known only with the program's events and the guest's symbols.
+    const ExitFilter& exits = wanted.exits;
+    return exits.device.empty() && exits.function.empty() && exits.detail.empty() && pipeline_ &&
+           input.observed && has_exits(input.capabilities) &&
+           pipeline_->exits().model() == choose_exit_model(input.capabilities);
+  }
+  [[nodiscard]] Result<FirstLook> found(const LookFor& wanted, const Input& input) {
+    if (wanted.longest && !status_) return tl::unexpected(status_.error());
+    Processes processes = pipeline_->processes();
+    processes.merge(input.processes);
+    return found_in(wanted, exits_, threads_, processes, *pipeline_);
+  }
+
+ private:
+  const Progress& progress_;
+  const Source* host_ = nullptr;
+  ExitsFound exits_;
+  std::optional<Pipeline> pipeline_;
+  std::vector<VcpuThread> threads_;
+  Result<void> status_;
+  std::uint64_t events_ = 0;
+};
+
+// Looks for the exits and vCPUs of `wanted` in a separate pass over the timeline.
 Result<FirstLook> look(const Input& input, const LookFor& wanted, const Progress& progress) {
-  const bool of_host = are_in_the_host(input, wanted);
   std::vector<std::unique_ptr<Source>> sources;
   for (const auto& source : input.sources) {
-    if (of_host && source != input.sources.front()) break;
     auto again = source->again();
     if (!again) return tl::unexpected(std::move(again).error());
-    if (of_host) (*again)->select(EventClass::kExits);
     sources.push_back(std::move(*again));
   }
   Timeline timeline(std::move(sources));
@@ -208,10 +245,15 @@ Result<FirstLook> look(const Input& input, const LookFor& wanted, const Progress
 
 Result<LookedAt> open_and_look(const InputOptions& options, const LookFor& wanted,
                                const Progress& progress) {
-  auto input = open_input(options);
+  const bool looks = wanted.wants_exits() || !wanted.vcpus.empty();
+  Watcher watcher(wanted, progress);
+  InputOptions how = options;
+  if (looks) how.observer = &watcher;
+  auto input = open_input(how);
   if (!input) return tl::unexpected(std::move(input).error());
-  if (!wanted.wants_exits() && wanted.vcpus.empty()) return LookedAt{std::move(*input), {}};
-  auto found = look(*input, wanted, progress);
+  if (!looks) return LookedAt{std::move(*input), {}};
+  input->observed = watcher.saw_all(wanted, *input);
+  auto found = input->observed ? watcher.found(wanted, *input) : look(*input, wanted, progress);
   if (!found) return tl::unexpected(std::move(found).error());
   return LookedAt{std::move(*input), std::move(*found)};
 }

@@ -76,8 +76,12 @@ struct LookedAt {
   FirstLook found;
 };
 
-// Opens the input and looks for what is wanted, in a pass over the exits of the host's recording if
-// these suffice, else over everything. If nothing is wanted, this is open_input().
+// Opens the input and looks for what is wanted, in the pass that gathers evidence of clocks if
+// possible, so that the recording is read only once before it is read for the result. An extra pass
+// is needed only if the pass for clocks does not see everything that the timeline will return:
+// several recordings of kernels; a host whose clock is not the timeline's; sessions without exits;
+// exits selected by something that only a whole pass shows. If nothing is wanted, this is
+// open_input().
 //
 // Errors: those of open_input; nothing matches the filter (says what exists); the recording has no
 // exits although some are wanted.

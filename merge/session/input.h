@@ -18,6 +18,18 @@
 
 namespace trapline {
 
+// Sees the host's recording before it is read for the result: in the pass that gathers evidence of
+// clocks if there is one, else in a separate pass. Times are the recording's own.
+class EvidenceObserver {
+ public:
+  virtual ~EvidenceObserver() = default;
+  virtual void begin(const Source& host, const Capabilities& has) = 0;
+  virtual void on(const Event& event) = 0;
+  // Called after the last event, while the source that begin() got still exists; `status` is an
+  // Error if the source ended early.
+  virtual void end(const Result<void>& status) = 0;
+};
+
 struct InputOptions {
   std::vector<std::string> paths;
   std::vector<std::string> symbols;      // FILE[@OFFSET]
@@ -29,6 +41,7 @@ struct InputOptions {
   // How much the rates of clocks are assumed to change, in ppm; replaces the figures of
   // assumption.h.
   std::optional<double> rate_change_ppm = std::nullopt;
+  EvidenceObserver* observer = nullptr;
   // Says on stderr which reader reads each recording, which evidence placed it on the timeline's
   // clock, what is known about it, and what was left out.
   bool verbose = false;
@@ -49,6 +62,9 @@ struct Input {
   std::vector<std::string> missing;  // SessionJson::missing() of the sessions
   tracetool::Declarations declared;  // from trace-events-all; none without such a file
   std::string trace_events;          // the trace-events-all that the user named; else empty
+  // True if the observer saw everything that sources[0] will return, on the timeline's clock, and
+  // no other source returns events of the host's kernel. What it found then holds for the timeline.
+  bool observed = false;
 };
 
 [[nodiscard]] Result<Input> open_input(const InputOptions& options);

@@ -81,6 +81,9 @@ class Recordings {
 
  private:
   [[nodiscard]] bool has_host() const { return recordings_.front().is.role == Role::kHostKernel; }
+  [[nodiscard]] EvidenceObserver* what_observes() const {
+    return has_host() && !observed_ ? options_.observer : nullptr;
+  }
   [[nodiscard]] StampClock host() const {
     return {recordings_.front().is.clock, recordings_.front().is.cycles, options_.rate_change_ppm};
   }
@@ -148,7 +151,11 @@ class Recordings {
       sources.push_back(std::move(*again));
       collectors.emplace_back(one == &first ? what : Collect{.times = true});
     }
+    EvidenceObserver* observer = &first == &recordings_.front() ? what_observes() : nullptr;
+    // A recording that is alone needs no alignment, so the observer's exits are enough.
+    if (observer != nullptr && recordings_.size() == 1) sources[0]->select(EventClass::kExits);
     Timeline timeline(std::move(sources));
+    if (observer != nullptr) observer->begin(timeline.source(0), first.is.has);
     for (Event event; timeline.next(event) == Read::kEvent;) {
       collectors[event.source].on(event);
       if (event.source != 0) {
@@ -156,8 +163,12 @@ class Recordings {
         continue;
       }
       for (std::size_t i = 1; i < all.size(); ++i) all[i]->shift->on_host(event);
+      if (observer != nullptr) observer->on(event);
     }
     for (std::size_t i = 0; i < all.size(); ++i) all[i]->evidence = collectors[i].take();
+    if (observer == nullptr) return {};
+    observed_ = true;
+    observer->end(timeline.source(0).status());
     return {};
   }
 
@@ -264,7 +275,7 @@ class Recordings {
     return {};
   }
 
-  // Makes one pass over the host's recording, if a guest needs it.
+  // Makes one pass over the host's recording, if a guest or an observer needs it.
   Result<void> gather_host() {
     Collect what{.runs = true};
     for (Recording& recording : recordings_) {
@@ -276,7 +287,8 @@ class Recordings {
     }
     for (Recording& recording : recordings_)
       if (recording.bounds) what.guests.push_back(&*recording.bounds);
-    if (what.guests.empty()) return {};
+    what.runs = !what.guests.empty();
+    if (what.guests.empty() && what_observes() == nullptr) return {};
     recordings_.front()
         .evidence.reset();  // what gather_shifted() collected lacks the guests' bounds
     return collect_evidence({&recordings_.front()}, what);
@@ -469,6 +481,7 @@ class Recordings {
     for (Recording& recording : recordings_)
       if (auto checked = check_shift(recording); !checked) return checked;
     std::vector<ThreadId> guests;  // the thread of one vCPU of each guest
+    std::size_t kernels = 0;
     for (Recording& recording : recordings_) {
       if (recording.aligned) continue;
       const clocks::AlignedSource& placed = recording.placed;
@@ -482,6 +495,8 @@ class Recordings {
         input_.processes.merge(recording.is.processes);
       }
       for (const std::string& note : placed.notes) input_.notes.push_back(note);
+      if (recording.is.role == Role::kHostKernel && !guest) ++kernels;
+      if (input_.sources.empty()) input_.observed = placed.map.is_identity();
       auto source = with_clock(std::move(recording.source), placed, aligned->clock);
       if (recording.part.kind == SourceKind::kUftrace) {
         auto file = read_sync_file(recording.part.path + "/sync.txt");
@@ -493,6 +508,7 @@ class Recordings {
       }
       input_.sources.push_back(std::move(source));
     }
+    input_.observed &= options_.observer != nullptr && has_host() && kernels == 1;
     for (Recording& recording : recordings_) {
       if (!recording.aligned) continue;
       if (recording.guest->inside) {
@@ -509,6 +525,7 @@ class Recordings {
   const InputOptions& options_;
   Input& input_;
   std::vector<Recording> recordings_;
+  bool observed_ = false;  // the observer has seen the host's recording
   // The output of `trapline sync` in a guest, and where it was read.
   std::vector<GuestSyncLine> printed_;
   std::string printed_path_;

@@ -54,7 +54,7 @@ class Chosen final : public SpanSink {
 
 class FirstLookTest : public testing::TestWithParam<const char*> {};
 
-TEST_P(FirstLookTest, FindsInTheHostsExitsWhatAWholeReadingFinds) {
+TEST_P(FirstLookTest, FindsInThePassForEvidenceWhatAWholeReadingFinds) {
   InputOptions options;
   options.paths = {kData + GetParam()};
   const Expected expected = read_whole(options);
@@ -63,6 +63,7 @@ TEST_P(FirstLookTest, FindsInTheHostsExitsWhatAWholeReadingFinds) {
     if (thread.vcpu == kNoVcpu) continue;
     const auto opened = open_and_look(options, {.vcpus = {thread.vcpu, {}}, .longest = true}, {});
     ASSERT_TRUE(opened) << opened.error().message;
+    EXPECT_TRUE(opened->input.observed) << "it cost a pass of its own";
     EXPECT_EQ(opened->found.threads, std::set<ThreadId>{thread.thread});
     const ExitSpan& longest = expected.longest.at(thread.thread);
     ASSERT_TRUE(opened->found.longest);
@@ -83,12 +84,13 @@ TEST(FirstLook, SaysWhatThereIsWhereNothingMatches) {
   EXPECT_EQ(opened.error().message, "--vcpu 7: there is no such vCPU; there are 0, 1");
 }
 
-TEST(FirstLook, ChoosesTheExitsOfAReasonInTheHostsExitsOthersInAllEvents) {
+TEST(FirstLook, ChoosesTheExitsOfAReasonInThePassForEvidenceOthersInOneOfItsOwn) {
   InputOptions options;
   options.paths = {kData + "svm-mono.dat"};
   for (const ExitFilter& filter : {ExitFilter{.reason = "io"}, ExitFilter{.detail = "port *"}}) {
     const auto opened = open_and_look(options, {.vcpus = {}, .exits = filter, .chosen = true}, {});
     ASSERT_TRUE(opened) << opened.error().message;
+    EXPECT_EQ(opened->input.observed, filter.detail.empty());
     PassOptions what;
     what.input = options;
     what.which.exits = filter;
@@ -106,6 +108,7 @@ TEST(FirstLook, WithoutAWishLooksAtNothing) {
   options.paths = {kData + "svm-mono.dat"};
   const auto opened = open_and_look(options, {}, {});
   ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_FALSE(opened->input.observed);
   EXPECT_FALSE(opened->found.threads);
   EXPECT_FALSE(opened->found.longest);
 }

@@ -197,6 +197,33 @@ TEST_F(EvidenceTest, EventsOfTheGuestsKernelKeepTheirMeaningAndSayWhoseTheyAre) 
   EXPECT_EQ(on_vcpus, switches);
 }
 
+// What the pass for evidence shows to whoever wants to know something of the recording first.
+TEST_F(EvidenceTest, AnObserverSeesWhatTheHostsRecordingYields) {
+  struct Count final : EvidenceObserver {
+    void begin(const Source& host, const Capabilities& has) override {
+      path = host.info().path;
+      kvm = has.kvm_exit;
+    }
+    void on(const Event&) override { ++events; }
+    void end(const Result<void>& status) override { ended = status.has_value(); }
+    std::string path;
+    bool kvm = false, ended = false;
+    std::uint64_t events = 0;
+  } count;
+  InputOptions options;
+  options.paths = {kGuestClock + "uftrace.data", host_, kGuestClock + "sync.txt"};
+  options.observer = &count;
+  const auto input = open_input(options);
+  ASSERT_TRUE(input) << input.error().message;
+  EXPECT_TRUE(input->observed);
+  EXPECT_EQ(count.path, host_);
+  EXPECT_TRUE(count.kvm);
+  EXPECT_TRUE(count.ended);
+  std::uint64_t events = 0;
+  for (Event event; input->sources[0]->next(event) == Read::kEvent;) ++events;
+  EXPECT_EQ(count.events, events);
+}
+
 // trace-cmd record -A moved the guest's times onto its host's clock and named the guest in the
 // host's file: its switches are the guest's.
 TEST_F(EvidenceTest, AGuestWhoseTimesWereShiftedIsAMachineOfItsOwn) {

@@ -20,7 +20,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
 sys.path.insert(0, str(Path(__file__).parent))
-from cut_files import PADDING, TIME_EXTEND, TIME_STAMP, buffers_v7  # noqa: E402
+from cut_files import buffers_v7  # noqa: E402
+from other_machine import PADDING, TIME_EXTEND, TIME_STAMP  # noqa: E402
 from recompress import CHUNK_PAGES, Copy, recompressed  # noqa: E402
 from trace_dat import TraceDat  # noqa: E402
 

@@ -46,7 +46,6 @@ TEXTS = {
     "instance of that name": NONE + "an error",
     "writes nothing until asked": NONE + "the flight recorder's mode",
     "without it until it is ended": NONE + "an option",
-    "until the next boot": NONE + "how long a setting lasts",
     "no clock of that name": NONE + "a finding of doctor",
 }
 

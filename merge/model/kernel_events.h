@@ -161,7 +161,7 @@ constexpr RecordedBy kScheduler{kSched | kStalls | kPages | kHostCpu, kEveryArch
 
 // Decoded events come first. --kvm does not enable kvm_emulate_insn, kvm_fpu, or the events of the
 // MMU notifier and of Hyper-V's timers: they are frequent and would say nothing new about exits.
-constexpr KernelEvent kRows[] = {
+inline constexpr KernelEvent kRows[] = {
     Row("kvm:kvm_exit", {kKvm, kEveryArch, kNoExits}, kExit,
         {"exit_reason", "guest_rip", "isa", "vcpu_id", "ret", "esr_ec", "vcpu_pc", "sepc", "scause",
          "stval", "htval"}),

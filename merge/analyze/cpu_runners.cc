@@ -1,7 +1,6 @@
 #include "merge/analyze/cpu_runners.h"
 
 #include <algorithm>
-#include <ranges>
 #include <span>
 #include <utility>
 
@@ -53,10 +52,10 @@ void CpuRunners::add(Cpu& cpu, const Run& run) {
 // Marks the runs since the CPU's last recorded switch as uncertain, because switches followed that
 // were not recorded.
 void CpuRunners::doubt_last(Cpu& cpu) {
-  for (Run& run : cpu.runs | std::views::reverse) {
-    if (run.begin < cpu.thread.chosen) break;
-    if (run.kind == CulpritKind::kThread && run.missing == Missing::kNone)
-      run.missing = Missing::kSelected;
+  for (auto run = cpu.runs.rbegin(); run != cpu.runs.rend(); ++run) {
+    if (run->begin < cpu.thread.chosen) break;
+    if (run->kind == CulpritKind::kThread && run->missing == Missing::kNone)
+      run->missing = Missing::kSelected;
   }
 }
 
@@ -70,10 +69,10 @@ void CpuRunners::on_run(const ThreadChange& change, const RecordedSwitches& swit
   if (switches.skipped()) doubt_last(*record);
   // After a loss, or before the CPU's first switch, it is not known which thread runs. This switch
   // names the thread that it takes off the CPU, so the unknown runs until now are that thread's.
-  for (Run& run : record->runs | std::views::reverse) {
-    if (record->thread.missing == Missing::kNone || run.missing == Missing::kLost) break;
-    if (run.missing == Missing::kSwitches)
-      run = {.begin = run.begin, .thread = change.other, .missing = missing(change.other)};
+  for (auto run = record->runs.rbegin(); run != record->runs.rend(); ++run) {
+    if (record->thread.missing == Missing::kNone || run->missing == Missing::kLost) break;
+    if (run->missing == Missing::kSwitches)
+      *run = {.begin = run->begin, .thread = change.other, .missing = missing(change.other)};
   }
   record->irq.reset();
   record->softirq.reset();

@@ -38,8 +38,8 @@ struct SourceClock : ClockFacts {
   std::uint32_t cpus = 0;
   // The conversion applied while reading, for the report: "TSC2NSEC", "time shift".
   std::string applied;
-  // For a shifted source, the facts above are those of the host's recording, and `owner` is its path
-  // if no other file has its clock. Without that recording, `clock` is kHostsClock.
+  // For a shifted source, the facts above are those of the host's recording, and `owner` is the
+  // host's path if no other file has its clock. Without that recording, `clock` is kHostsClock.
   std::string owner;
   std::optional<Interval> interval;    // the source's first and last time, if known
   std::vector<SyncEntry> syncs;        // stamps are on this source's clock

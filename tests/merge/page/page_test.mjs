@@ -1019,8 +1019,9 @@ const cases = {
       const start = Number(interval.start_ns);
       assert.ok(found.count > 0 && stalls.count === found.count && stalls.total_ns === found.total_ns, file);
       assert.deepEqual(stalls.rows.map(({ start: at, name: _, ...rest }) => ({ begin_ns: at + start, ...rest })), found.rows);
-      const rows = page.locator("#stalls tbody tr");
-      assert.equal(await rows.count(), found.rows.length);
+      const rows = page.locator("#stalls tbody tr"); // exits are in the table of the longest exits
+      const single = found.rows.every(({ exits, open }) => exits === 1 && !open);
+      assert.equal(await rows.count(), single ? 0 : found.rows.length);
       assert.match(await page.locator("#stalls h2").textContent(), /made no progress for/);
       assert.ok((await page.locator("#stalls").textContent()).includes(found.rows[0].finding));
       await fits(page);

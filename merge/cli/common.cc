@@ -80,7 +80,7 @@ void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std:
   const OptionGroup qemu(command, group);
   CLI::Option* events =
       qemu.add("--qemu-events", patterns, "PATTERN",
-               "QEMU's events (default: memory_region_ops_*, which give devices their names)")
+               "QEMU's events, in place of memory_region_ops_*, which name the devices")
           ->delimiter(',')
           ->allow_extra_args(false);
   qemu.flag("--no-qemu-events", none, "Record none of QEMU's events")->excludes(events);

@@ -301,13 +301,11 @@ std::string legend_text(const ReportData& report, const std::string& largest) {
   const bool no_waits = leaves_out_waits(report);
   if (no_waits || report.time_in(State::kHalted) != 0)
     text.push_back(fmt::format(
-        "share: the exits' part of the busy time, blocked time included, {}halted time left out; "
-        "total, mean and so on contain {} too{}",
+        "share: total less {}halted time, of the busy time{}",
         !no_waits ? ""
         : !report.model.wakeups && report.overhead->blocked_ns != 0
             ? "waits for a CPU (except after a sleep) and "
             : "waits for a CPU and ",
-        no_waits ? "both" : "it",
         report.overhead && std::ranges::any_of(report.rows, &GroupRow::halts)
             ? fmt::format(" (exits and halts together: {})",
                           percent_text(report.overhead->exit_ns, report.overhead->busy_ns()))
@@ -354,7 +352,7 @@ Table in_text(const ReportData& report) {
       table.after.push_back({.text = std::move(legend), .shown = Shown::kLegend});
   if (std::string means = without_waits_text(report); !means.empty())
     table.after.push_back({.text = std::move(means),
-                           .label = "mean without waits for a CPU, where these were longest:",
+                           .label = "mean without waits for a CPU, of the rows that waited most:",
                            .shown = Shown::kLegend});
   table.after.push_back({.text = other_text(report),
                          .label = "other is mostly:",

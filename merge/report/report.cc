@@ -565,7 +565,8 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
          "the events around it"});
   }
   if (report.counters.gaps != 0 && report.time_in(State::kNotSeen) > time / kNoticed)
-    steps.push_back({"record --buffer-size 32M", "a larger buffer loses fewer events"});
+    steps.push_back(
+        {"record --buffer-size 32M", "what to add: a larger buffer loses fewer events"});
   else if (!record.command.empty())
     steps.push_back(record);
   return steps;

@@ -189,7 +189,7 @@ void add_snapshots(CLI::App& command, RecordArguments& options) {
   auto* trigger =
       snapshots.add("--snapshot-on", options.snapshot_on, "EXPR",
                     "Keep only what is around 'exit > 1ms' (no halts) or 'stall > 50ms' "
-                    "(exits with hardly any guest time between)");
+                    "(exits, hardly any guest time)");
   snapshots
       .add("--around", options.around, "TIME", "Kept before and after each of them (default: 1s)")
       ->needs(trigger);

@@ -94,7 +94,6 @@ void read_qemu_command(std::string_view input) {
   auto words = lines_of(input);
   if (words.empty()) return;
   (void)record::is_qemu(words[0]);
-  (void)record::named_plugin(words);
   (void)record::qemu_vm_name(words);
   (void)record::vm_name_of(words);
   (void)record::vm_name_of_cgroup(words.empty() ? "" : words.front());

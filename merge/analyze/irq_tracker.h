@@ -158,13 +158,13 @@ class IrqTracker {
   };
   struct Thread {
     Raise raise;  // the interrupt that the thread is just raising
-    // Of a vCPU's thread:
+    // Members for a vCPU's thread:
     std::int32_t vcpu = kNoVcpu;
     std::vector<Key> injected;  // since the thread's last entry
     bool of_pic = false;        // an interrupt of the PIC was injected, too
     // Injections before the thread's vCPU was known; the next kvm_entry shows the vCPU.
     std::vector<std::pair<KvmIrq, Timestamp>> early;
-    // Of a thread that tells the guest of requests:
+    // Members for a thread that tells the guest of requests:
     enum class State : std::uint8_t { kIdle, kNotified, kRaised } state = State::kIdle;
     Queue queue;
     Route route;

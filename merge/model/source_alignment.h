@@ -1,4 +1,4 @@
-// What is known of a source's clock, and how it was converted to the timeline's.
+// The facts about a source's clock, and its conversion to the timeline's clock.
 #pragma once
 
 #include <cstdint>

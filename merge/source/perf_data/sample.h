@@ -112,7 +112,7 @@ class RecordShape {
 // Finds the attr of an id; an event has one id for each CPU or thread.
 class AttrsById {
  public:
-  // Of an id that was added twice, the last attr counts.
+  // If an id is added twice, the last attr counts.
   void add(std::uint64_t id, std::uint16_t attr) {
     if (const auto known = find_entry(id); known != FlatIndex::kNone) {
       all_[known].second = attr;

@@ -26,11 +26,13 @@ disk() {  # disk IMAGE MIB FOLDER OPTION...: a new ext4, mounted
   mounted=("$3" "${mounted[@]}")
 }
 
-record() {  # record FOLDER RATE SECONDS ARGUMENT...: a load of system calls
+# record FOLDER RATE SECONDS ARGUMENT...: a load of system calls, recorded by itself; `through` comes before trapline
+through=()
+record() {
   "$TRAPLINE_BINARY_DIR/tests/bench/record/bench_record_load" "$(($2 / 2))" "$3" >"$work/made" &
   local load=$!
   status=0
-  "$trapline" record -o "$1" --no-kvm --events raw_syscalls --pid $load "${@:4}" \
+  "${through[@]}" "$trapline" record -o "$1" --no-kvm --events raw_syscalls --pid $load "${@:4}" \
     >"$work/stdout" 2>"$work/stderr" || status=$?
   kill $load 2>/dev/null || true # it goes on where the recording could not
   wait $load || true
@@ -57,9 +59,8 @@ a_killed_recorder_leaves_what_it_had() { python_test kills.py --kills 12; }
 # before the plan that says how much it is: a power cut between them must not leave files that are shorter.
 what_is_copied_is_on_the_disk_before_the_plan() {
   command -v strace >/dev/null || skip "needs strace"
-  run strace -f -y -o "$work/trace" -e trace=splice,write,pwrite64,fsync,fdatasync,renameat \
-    prlimit --fsize=33554432 "$trapline" record -o "$work/run" --no-kvm --events raw_syscalls -- \
-    "$TRAPLINE_BINARY_DIR/tests/bench/record/bench_record_load" 2000 1
+  through=(strace -f -y -o "$work/trace" -e trace=splice,write,pwrite64,fsync,fdatasync,renameat prlimit --fsize=33554432)
+  record "$work/run" 2000 1
   expect_equal "exit status" 0 "$status"
   python3 - "$work/trace" <<'END'
 import re

@@ -59,8 +59,8 @@ void add_input_options(CLI::App& command, InputOptions& options) {
                   record::kDefaultFolder)));
   how.add("--symbols", options.symbols, "FILE[@OFFSET]",
           "Guest symbols: ELF, kallsyms, System.map; repeatable");
-  how.add("--trace-events", options.trace_events, "FILE",
-          "QEMU's trace-events-all (default: the session's)");
+  how.rare().add("--trace-events", options.trace_events, "FILE",
+                 "QEMU's trace-events-all (default: the session's)");
   seldom.add("--offset", options.offsets, "SOURCE=NS",
              "Add NS to the times of recording SOURCE; repeatable");
   seldom

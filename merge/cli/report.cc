@@ -271,11 +271,9 @@ void add_report(CLI::App& app, int& status) {
   options->by = tables
                     .add("--by", options->report.by_text, "LIST",
                          "Rows (default: reason): " + dimension_names() +
-                             ", or span (requests; not with others). detail: port, address")
+                             ", or span (requests). detail: port, address; qemu-event: first")
                     ->capture_default_str();
-  tables.rare().add("--span", options->spans, "SPEC",
-                    "With --by span: a request is from event START to the END with the same FIELD: "
-                    "START:FIELD..END:FIELD");
+  tables.add("--span", options->spans, "SPEC", "Your requests (--by span): START:FIELD..END:FIELD");
   tables.rare().add("--guest-span", options->guest_span, "SPEC",
                     "With --by guest-span or --format html, the intervals: START:FIELD..END:FIELD "
                     "of the guest kernel's recorded events, function:NAME, or marker:TEXT");

@@ -72,7 +72,7 @@ std::string cause_text(const StallShare& share, bool open, const Naming& names, 
     case StallCause::kUser:
       return fmt::format("{} {}", names.vmm(vcpu), worked);
     case StallCause::kPreempted:
-      return "it was ready to run, and " +
+      return "it was ready to run, but " +
              (lasts ? "had not run by the end" : names.ran_instead(share.culprit));
     case StallCause::kBlocked:
       return "it slept" + (lasts ? ", and nothing had woken it by the end"
@@ -251,14 +251,14 @@ std::string sentence_of(const StallRow& row) {
     explained += cause.ns;
     const double share = 100 * static_cast<double>(cause.ns) / static_cast<double>(stall.length());
     text += fmt::format("{} {} ({:.1f}%) {}",
-                        i != 0             ? ", for"
+                        i != 0             ? "; for"
                         : stall.vcpus != 0 ? " The vCPU that was stopped longest: for"
                                            : " For",
                         duration_text(cause.ns, false), share, cause.text);
   }
   if (explained * 20 < stall.length() * 19)
     text +=
-        fmt::format(", and other causes took {}", duration_text(stall.length() - explained, false));
+        fmt::format("; other causes took {}", duration_text(stall.length() - explained, false));
   return text + '.';
 }
 

@@ -233,10 +233,11 @@ std::string largest_text(const ReportData& report) {
   std::ranges::stable_sort(rows, std::ranges::greater(), &GroupRow::cost_ns);
   std::string text;
   for (const GroupRow* row : std::span(rows).first(std::min(rows.size(), kMost))) {
-    text += fmt::format(
-        "{} {}'s {} {} took {}{}", text.empty() ? "Of" : "; of", shown_key(row->key, report.by),
-        duration_text(row->total.total(), report.cycles), row->largest,
-        row->largest_at_least ? "at least " : "", duration_text(row->largest_ns, report.cycles));
+    text += fmt::format("{}{}: exits for {} took {}{} of {}", text.empty() ? "" : "; ",
+                        shown_key(row->key, report.by), row->largest,
+                        row->largest_at_least ? "at least " : "",
+                        duration_text(row->largest_ns, report.cycles),
+                        duration_text(row->total.total(), report.cycles));
   }
   return text;
 }
@@ -277,12 +278,16 @@ std::string without_waits_text(const ReportData& report) {
 
 // Adds what the reasons of the first rows mean.
 void explain_reasons(const ReportData& report, std::vector<std::string>& text) {
-  constexpr std::size_t kMost = 2;
+  constexpr std::size_t kMost = 3;
   std::set<std::string_view> explained;
-  for (const GroupRow& row : report.rows) {
-    const std::string_view reason = std::string_view(row.key).substr(0, row.key.find(" / "));
+  std::vector<const GroupRow*> rows;
+  for (const GroupRow& row : report.rows) rows.push_back(&row);
+  std::ranges::stable_sort(rows, std::ranges::greater(),
+                           [](auto* row) { return row->total.total(); });
+  for (const GroupRow* row : rows) {
+    const std::string_view reason = std::string_view(row->key).substr(0, row->key.find(" / "));
     const ReasonKind* kind = kind_of(reason);
-    if (row.halts || kind == nullptr || explained.size() == kMost) continue;
+    if (row->halts || kind == nullptr || explained.size() == kMost) continue;
     if (explained.insert(reason).second)
       text.push_back(fmt::format("{}: {}", reason, kind->meaning));
   }
@@ -304,7 +309,7 @@ std::string legend_text(const ReportData& report, const std::string& largest) {
         "share: total less {}halted time, of the busy time{}",
         !no_waits ? ""
         : !report.model.wakeups && report.overhead->blocked_ns != 0
-            ? "waits for a CPU (except after a sleep) and "
+            ? "waits for a CPU (those after a sleep were not recorded) and "
             : "waits for a CPU and ",
         report.overhead && std::ranges::any_of(report.rows, &GroupRow::halts)
             ? fmt::format(" (exits and halts together: {})",

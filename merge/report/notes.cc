@@ -101,9 +101,7 @@ std::string late_switches_note(Timestamp from, bool cycles) {
 constexpr std::string_view kCyclesNote =
     "times are cycles of the TSC: the recording does not tell its frequency; give --tsc-khz";
 
-constexpr std::string_view kUserEnds =
-    "user is too large, and kernel too small, by {}, up to {}: {} was not recorded; trapline "
-    "record records it";
+constexpr std::string_view kUserEnds = "{}: {}, which trapline record records, makes it exact";
 
 // Returns notes on how the model divides times.
 std::vector<std::string> notes_of(const ExitModel& model) {
@@ -120,12 +118,14 @@ std::vector<std::string> notes_of(const ExitModel& model) {
                                       model.from_vmm ? "kvm_vcpu_ioctl of the VMM" : ioctl));
   }
   if (model.durations() && model.user_end == UserEnd::kReload && model.userspace_exits) {
-    notes.push_back(
-        fmt::format(kUserEnds, "the system call back into KVM", "KVM's next event", ioctl));
+    notes.push_back(fmt::format(
+        kUserEnds,
+        "user also contains the way into ioctl(KVM_RUN) (on a real host a few µs an exit)", ioctl));
   }
   if (model.user_end == UserEnd::kEntry && model.userspace_exits)
-    notes.push_back(
-        fmt::format(kUserEnds, "what KVM does after it", events::kvm_entry.name, ioctl));
+    notes.push_back(fmt::format(
+        kUserEnds, fmt::format("user also contains KVM's work up to {}", events::kvm_entry.name),
+        ioctl));
   if (!model.userspace_exits) {
     notes.push_back(fmt::format("{} was not recorded: user time is in \"{}\"",
                                 events::kvm_userspace_exit.name, kKernelOrUser));
@@ -210,8 +210,9 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
     notes.push_back(late_switches_note(*report.switches_from, report.cycles));
   if (report.isa == kIsaArm64 && report.durations())
     notes.push_back(fmt::format(
-        "IRQ is what KVM does after the host's interrupt handler; the handler's time is in guest, "
-        "since an arm64 host runs it before {} (record --irq records it, timeline shows it)",
+        "an arm64 host runs its interrupt handlers before {}: their time is in guest, and IRQ is "
+        "what KVM does after one; trapline record --irq records the handlers, and the cookbook "
+        "lists the longest",
         events::kvm_exit.name));
   if (report.by.find("nested") != report.by.npos && !report.saw_nested && !report.is_window &&
       report.isa != kIsaArm64 && report.isa != kIsaRiscv)
@@ -298,8 +299,8 @@ std::string_view exits_cost(const ExitModel& model, const Overhead& overhead, bo
   if (!model.sched_switch)
     return at_least ? "exits, with waits for a CPU, took at least "
                     : "exits, with waits for a CPU, took ";
-  return at_least ? "exits, with waits for a CPU after a sleep, took at least "
-                  : "exits, with waits for a CPU after a sleep, took ";
+  return at_least ? "exits, maybe with waits for a CPU after a sleep, took at least "
+                  : "exits, maybe with waits for a CPU after a sleep, took ";
 }
 
 LossCounts losses_of(const Timeline& timeline, const Pipeline& pipeline) {

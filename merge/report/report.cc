@@ -40,8 +40,8 @@ void add_sources(const ReportData& report, std::vector<Paragraph>& text) {
     std::string sentence = alignment_text(aligned);
     const bool of_guests_kernel = source.role == Role::kGuest && source.kind != "uftrace";
     if (of_guests_kernel && report.by != "guest-span")
-      sentence.append(sentence.empty() ? "" : "; ")
-          .append("timeline shows its events, these tables do not");
+      sentence.append(sentence.empty() ? "" : ". ")
+          .append("The tables have none of its events; trapline timeline shows them");
     if (!sentence.empty())
       text.push_back({.text = std::move(sentence), .label = printable(source.path) + ":"});
     text.push_back({.text = fmt::format("{}; offset {} ns", aligned.text(), aligned.offset_ns),
@@ -385,8 +385,7 @@ std::string alignment_text(const SourceAlignment& aligned) {
   if (!aligned.error_ns && error) sentence += ", if both are of one boot (assumed)";
   if (aligned.rate_change_ppm)
     sentence += *aligned.rate_change_ppm == 0
-                    ? ", if both clocks run at one rate (assumed; trapline sync tells: trapline "
-                      "help clocks)"
+                    ? ", if both clocks run at one rate (assumed: trapline help clocks)"
                     : fmt::format(", if the clocks' rates change by at most {:.3g} ppm (assumed)",
                                   *aligned.rate_change_ppm);
   return sentence;
@@ -479,6 +478,9 @@ Question question_of(Part part, const ReportData& report) {
 NextStep step_to_record(const ReportData& report) {
   if (report.knows(State::kUser) && report.durations()) {
     if (report.model.wakeups || !report.model.sched_switch) return {};
+    if (report.isa == kIsaArm64)
+      return {"record --sched --irq",
+              "tells a wait for a CPU from a sleep, and has the host's interrupt handlers"};
     return {"record --sched", "tells a wait for a CPU from a sleep"};
   }
   if (report.durations() && report.knows(State::kPreempted))

@@ -59,7 +59,7 @@ a_killed_recorder_leaves_what_it_had() { python_test kills.py --kills 12; }
 # before the plan that says how much it is: a power cut between them must not leave files that are shorter.
 what_is_copied_is_on_the_disk_before_the_plan() {
   command -v strace >/dev/null || skip "needs strace"
-  through=(strace -f -y -o "$work/trace" -e trace=splice,write,pwrite64,fsync,fdatasync,renameat prlimit --fsize=33554432)
+  through=(strace -f -y -o "$work/trace" -e "trace=splice,write,pwrite64,fsync,fdatasync,renameat" prlimit --fsize=33554432)
   record "$work/run" 2000 1
   expect_equal "exit status" 0 "$status"
   python3 - "$work/trace" <<'END'

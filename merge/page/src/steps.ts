@@ -87,7 +87,7 @@ function added(steps: Step[], by_who: boolean): string[] {
 
 // `inside`: the element whose width the picture has.
 export function stepsPicture(exit: WorstExit, near: Neighbourhood | undefined, inside: HTMLElement): HTMLElement {
-  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, to scale, in order of time. Short neighbours share a number, and have the sum of each kind`);
+  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, to scale, in order of time. Where neighbours are short, one number stands for several, and adds them up by kind`);
   if (!near) {
     return h("figure", { class: "steps" }, caption, dim("The order of its parts is not on this page; choose it for the command that prints them."));
   }

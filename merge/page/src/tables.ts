@@ -151,7 +151,7 @@ function interrupts(irqs: Rows | undefined): HTMLElement {
 function halts(rows: Fields[]): HTMLElement {
   const won = sumOf(rows, (row) => row.polls_won.count);
   const all = won + sumOf(rows, (row) => row.slept.count);
-  if (!all) return nothing(section("halts", []), rows.some((row) => row.slept.count !== null) ? "No halt ended in what this page shows" : "How halts ended was not recorded (kvm:kvm_vcpu_wakeup)");
+  if (!all) return nothing(section("halts", []), rows.some((row) => row.slept.count !== null) ? "No halt ended in what this page shows" : "How halts ended was not recorded (trace-cmd: -e kvm)", "trapline record");
   const lines = linesOf(rows, (row) => `VM ${row.vm} vCPU ${row.vcpu ?? "?"}`, [["polls_won", "polls that won"], ["slept", "slept"], ["wake_to_run", "woken → running"]]);
   return section("halts", [`Polling saved ${percent(won / all)} of ${grouped(all)} halts a sleep`], stagesTable("Halts", lines, "vCPU", "halts"));
 }

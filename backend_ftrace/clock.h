@@ -62,18 +62,20 @@ inline constexpr std::array<std::string_view, 11> kClockNames{
   return static_cast<std::size_t>(clock) < kReadableClocks;
 }
 
+// The kernel's numbers of the clocks that read_clock() reads, in the order of ClockId.
+inline constexpr clockid_t kClockIds[] = {CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME,
+                                          CLOCK_TAI, CLOCK_REALTIME};
+
 // Reads a clock in nanoseconds; the TSC in ticks. Returns 0 for a clock that this machine cannot
 // read. Async-signal-safe.
 [[nodiscard]] inline std::uint64_t read_clock(ClockId clock) {
-  constexpr clockid_t kIds[] = {CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME, CLOCK_TAI,
-                                CLOCK_REALTIME};  // in the order of ClockId
 #if defined(__x86_64__)
   // <x86intrin.h> takes half a second to compile.
   if (clock == ClockId::kTsc) return __builtin_ia32_rdtsc();
 #endif
   if (clock > ClockId::kReal) return 0;
   timespec now{};
-  if (::clock_gettime(kIds[static_cast<std::size_t>(clock)], &now) != 0) return 0;
+  if (::clock_gettime(kClockIds[static_cast<std::size_t>(clock)], &now) != 0) return 0;
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
          static_cast<std::uint64_t>(now.tv_nsec);
 }

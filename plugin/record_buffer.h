@@ -66,7 +66,6 @@ class RecordBuffer {
   void stop();
 
   [[nodiscard]] std::uint32_t tid() const { return tid_; }
-  [[nodiscard]] std::uint64_t last_time() const { return last_time_; }
   [[nodiscard]] std::size_t pending() const {
     return static_cast<std::size_t>(next_ - records_.get());
   }

@@ -18,8 +18,6 @@ class Landlock {
  public:
   enum class Reading : bool { kAnywhere, kNamed };
   explicit Landlock(Reading reading);
-  // Returns whether the kernel restricts anything.
-  [[nodiscard]] bool restricts() const { return rules_.get() >= 0; }
   // Allows nothing if the path cannot be opened.
   void allow_reading(const std::string& path);
   void allow_executing(const std::string& path);  // allows reading too

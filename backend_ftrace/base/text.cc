@@ -66,36 +66,6 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
   return value;
 }
 
-std::optional<std::uint64_t> parse_time(std::string_view text, std::uint64_t default_unit) {
-  static constexpr std::array<std::pair<std::string_view, std::uint64_t>, 5> kUnits{
-      {{"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}, {"m", 60'000'000'000}}};
-  std::uint64_t unit = default_unit;
-  for (const auto& [suffix, nanoseconds] : kUnits) {
-    if (!text.ends_with(suffix)) continue;
-    unit = nanoseconds;
-    text.remove_suffix(suffix.size());
-    break;
-  }
-  const auto dot = text.find('.');
-  const std::string_view whole = text.substr(0, dot);
-  const auto parsed = whole.starts_with("0x") ? std::nullopt : parse_number(whole);
-  if (!parsed || *parsed > std::numeric_limits<std::uint64_t>::max() / 2 / unit) {
-    return std::nullopt;
-  }
-  std::uint64_t value = *parsed * unit;
-  if (dot == std::string_view::npos) return value;
-  const std::string_view fraction = text.substr(dot + 1);
-  if (fraction.empty()) return std::nullopt;
-  std::uint64_t place = unit;
-  std::uint64_t lower = 0;  // digits that the integer division drops are below one nanosecond
-  for (const char c : fraction) {
-    if (c < '0' || c > '9') return std::nullopt;
-    place /= 10;
-    lower += place * static_cast<std::uint64_t>(c - '0');
-  }
-  return value + lower;
-}
-
 bool matches(std::string_view pattern, std::string_view name) {
   std::size_t p = 0;
   std::size_t n = 0;

@@ -36,12 +36,6 @@ template <std::integral Number>
   return true;
 }
 
-// Parses a duration or point in time: a decimal number with an optional fraction and one of the
-// units ns, us, ms, s, m (minutes). A number without a unit counts units of `default_unit`
-// nanoseconds. Returns nanoseconds; nullopt for anything else.
-[[nodiscard]] std::optional<std::uint64_t> parse_time(std::string_view text,
-                                                      std::uint64_t default_unit = 1'000'000'000);
-
 // Returns whether `name` matches `pattern`, where * stands for any run of characters and ? for one.
 [[nodiscard]] bool matches(std::string_view pattern, std::string_view name);
 

@@ -100,19 +100,6 @@ Result<std::string> read_all(int fd, const std::string& path, std::size_t most) 
   }
 }
 
-Result<void> write_text(const std::string& path, std::string_view text, bool append) {
-  const auto open = [&] {
-    return ::open(path.c_str(), O_WRONLY | O_CLOEXEC | (append ? O_APPEND : O_TRUNC));
-  };
-  const UniqueFd fd(uninterrupted(open));
-  if (!fd) return fail("{}: {}", path, std::strerror(errno));
-  const auto write = [&] { return ::write(fd.get(), text.data(), text.size()); };
-  if (uninterrupted(write) != static_cast<ssize_t>(text.size())) {
-    return fail("{}: '{}' is refused: {}", path, text, std::strerror(errno));
-  }
-  return {};
-}
-
 // EFBIG also comes from a file system's own largest file size.
 std::string why_not_written(int cause) {
   rlimit limit{};

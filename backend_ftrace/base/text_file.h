@@ -26,10 +26,6 @@ enum class TextFrom : std::uint8_t { kFile, kAnything };
 [[nodiscard]] Result<std::string> read_all(int fd, const std::string& path,
                                            std::size_t most = kMostText);
 
-// Writes `text` with a single write(2), as control files require.
-[[nodiscard]] Result<void> write_text(const std::string& path, std::string_view text,
-                                      bool append = false);
-
 // Replaces a whole file that the user named: a reader, or a kill in between, finds either the old
 // file or the new one. The file keeps its mode and group. A link is followed, and stays, if only
 // its user or root can have put it there. Errors: the path is not a file (kUsage), the file belongs

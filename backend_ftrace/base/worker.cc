@@ -40,16 +40,11 @@ std::string own_file() {
   const auto here = reinterpret_cast<std::uintptr_t>(&own_file);
   std::string_view rest = *maps;
   while (!rest.empty()) {
-    const auto line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    // START-END perms offset device inode   /path
-    char* end = nullptr;
-    const std::string text(line);
-    const auto start = std::strtoull(text.c_str(), &end, 16);
-    if (*end != '-') continue;
-    const auto stop = std::strtoull(end + 1, nullptr, 16);
-    const auto slash = text.find('/');
-    if (here >= start && here < stop && slash != std::string::npos) return text.substr(slash);
+    std::string_view line = take_line(rest);  // START-END perms offset device inode   /path
+    std::uintptr_t start = 0, stop = 0;
+    if (!take_number_to(line, start, '-', 16) || !take_number(line, stop, 16)) continue;
+    const auto slash = line.find('/');
+    if (here >= start && here < stop && slash != line.npos) return std::string(line.substr(slash));
   }
   return {};
 }

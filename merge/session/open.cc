@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/trace_dat_magic.h"
 #include "backend_ftrace/guest_sync.h"
+#include "backend_ftrace/simpletrace/reader.h"
 #include "backend_ftrace/tracetool/trace_events.h"
 #include "merge/session/session_json.h"
 #include "merge/session/wrapped_sources.h"
@@ -70,16 +70,7 @@ Result<SourceKind> kind_of_file(const File& file) {
   // perf's magic in both byte orders, and that of its first version.
   for (const std::string_view magic : {"PERFILE2", "2ELIFREP", "PERFFILE"})
     if (head.starts_with(magic)) return SourceKind::kPerfData;
-  if (head.size() == kLongestMagic) {
-    // QEMU's simpletrace: the id -1 and the magic; as first proposed: the magic in either byte
-    // order.
-    const auto* bytes = reinterpret_cast<const std::byte*>(head.data());
-    const auto first = load<std::uint64_t>(bytes), second = load<std::uint64_t>(bytes + 8);
-    constexpr std::uint64_t kMagic = 0xf2b177cb0aa429b4, kRfcMagic = 0xaa0011ff;
-    if (first == ~std::uint64_t{0} && (second == kMagic || byte_swapped(second) == kMagic))
-      return SourceKind::kSimpletrace;
-    if (first == kRfcMagic || byte_swapped(first) == kRfcMagic) return SourceKind::kSimpletrace;
-  }
+  if (simpletrace::Reader::recognises(head)) return SourceKind::kSimpletrace;
   if (auto read = read_head(file, kLook, head); !read)
     return tl::unexpected(std::move(read).error());
   if (head.starts_with(kGuestSyncPrefix)) return SourceKind::kGuestSync;

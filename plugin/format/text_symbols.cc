@@ -22,16 +22,8 @@ constexpr std::size_t kMaxLine = 64 * 1024;
 
 std::optional<std::uint64_t> parse_hex(std::string_view text) {
   if (text.starts_with("0x")) text.remove_prefix(2);
-  if (text.empty() || text.size() > 16) return std::nullopt;
   std::uint64_t value = 0;
-  for (const char c : text) {
-    const int digit = c >= '0' && c <= '9'   ? c - '0'
-                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                             : -1;
-    if (digit < 0) return std::nullopt;
-    value = value << 4 | static_cast<std::uint64_t>(digit);
-  }
+  if (!take_number(text, value, 16) || !text.empty()) return std::nullopt;
   return value;
 }
 

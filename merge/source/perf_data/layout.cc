@@ -4,13 +4,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/clock.h"
 #include "merge/source/perf_data/record_reader.h"
 
 namespace trapline::perf_data {
@@ -31,17 +31,6 @@ enum Feature : std::uint64_t {
   kCompressedFeature = 27,
   kClockData = 29,
 };
-
-// A clock that perf can use, with the kernel's number.
-struct PerfClock {
-  std::string_view name;  // the name in trace_clock, except for "real"
-  std::int32_t id;
-};
-constexpr std::array<PerfClock, 5> kPerfClocks = {{{"real", CLOCK_REALTIME},
-                                                   {"mono", CLOCK_MONOTONIC},
-                                                   {"mono_raw", CLOCK_MONOTONIC_RAW},
-                                                   {"boot", CLOCK_BOOTTIME},
-                                                   {"tai", CLOCK_TAI}}};
 
 struct Section {
   std::uint64_t offset = 0, size = 0;
@@ -279,10 +268,10 @@ class LayoutReader {
       }
     }
     if (const auto clock = layout_.attrs.front().clock) {
-      const auto known = std::ranges::find(kPerfClocks, *clock, &PerfClock::id);
-      if (known == kPerfClocks.end())
+      const auto known = std::ranges::find(kClockIds, *clock);
+      if (known == std::end(kClockIds))
         return damaged(fmt::format("a clock with the number {}", *clock));
-      layout_.clock = known->name;
+      layout_.clock = kClockNames[static_cast<std::size_t>(known - std::begin(kClockIds))];
     }
     return {};
   }

@@ -15,17 +15,6 @@ TEST(ParseNumber, TakesDecimalAndHexadecimalAndNothingElse) {
   }
 }
 
-TEST(ParseTime, KnowsItsUnitsExactly) {
-  EXPECT_EQ(parse_time("500us"), 500'000u);
-  EXPECT_EQ(parse_time("1.5ms"), 1'500'000u);
-  EXPECT_EQ(parse_time("6.792200915"), 6'792'200'915u);
-  EXPECT_EQ(parse_time("2m"), 120'000'000'000u);
-  EXPECT_EQ(parse_time("7", 1), 7u);
-  for (const char* bad : {"", "us", "1.us", "1.2.3", "-1s", "1h", "99999999999999999999s"}) {
-    EXPECT_FALSE(parse_time(bad)) << bad;
-  }
-}
-
 TEST(Matches, StarsAndQuestionMarks) {
   EXPECT_TRUE(matches("memory_region_ops_*", "memory_region_ops_read"));
   EXPECT_TRUE(matches("*_write", "serial_write"));

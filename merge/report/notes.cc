@@ -118,9 +118,10 @@ std::vector<std::string> notes_of(const ExitModel& model) {
                                       model.from_vmm ? "kvm_vcpu_ioctl of the VMM" : ioctl));
   }
   if (model.durations() && model.user_end == UserEnd::kReload && model.userspace_exits) {
-    notes.push_back(fmt::format(
-        kUserEnds,
-        "user also contains the way into ioctl(KVM_RUN) (on a real host a few µs an exit)", ioctl));
+    notes.push_back(fmt::format(kUserEnds,
+                                "user also contains KVM's work up to its next event (a few µs an "
+                                "exit, more on an emulated host)",
+                                ioctl));
   }
   if (model.user_end == UserEnd::kEntry && model.userspace_exits)
     notes.push_back(fmt::format(
@@ -210,9 +211,9 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
     notes.push_back(late_switches_note(*report.switches_from, report.cycles));
   if (report.isa == kIsaArm64 && report.durations())
     notes.push_back(fmt::format(
-        "an arm64 host runs its interrupt handlers before {}: their time is in guest, and IRQ is "
-        "what KVM does after one; trapline record --irq records the handlers, and the cookbook "
-        "lists the longest",
+        "the time of the host's interrupt handlers is in the column guest: an arm64 host runs them "
+        "before {}, and the row IRQ begins after one has ended; trapline record --irq records "
+        "them, and docs/cookbook.md (12) lists the longest",
         events::kvm_exit.name));
   if (report.by.find("nested") != report.by.npos && !report.saw_nested && !report.is_window &&
       report.isa != kIsaArm64 && report.isa != kIsaRiscv)
@@ -299,8 +300,8 @@ std::string_view exits_cost(const ExitModel& model, const Overhead& overhead, bo
   if (!model.sched_switch)
     return at_least ? "exits, with waits for a CPU, took at least "
                     : "exits, with waits for a CPU, took ";
-  return at_least ? "exits, maybe with waits for a CPU after a sleep, took at least "
-                  : "exits, maybe with waits for a CPU after a sleep, took ";
+  return at_least ? "exits, and perhaps waits for a CPU after a sleep, took at least "
+                  : "exits, and perhaps waits for a CPU after a sleep, took ";
 }
 
 LossCounts losses_of(const Timeline& timeline, const Pipeline& pipeline) {

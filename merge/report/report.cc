@@ -385,7 +385,7 @@ std::string alignment_text(const SourceAlignment& aligned) {
   if (!aligned.error_ns && error) sentence += ", if both are of one boot (assumed)";
   if (aligned.rate_change_ppm)
     sentence += *aligned.rate_change_ppm == 0
-                    ? ", if both clocks run at one rate (assumed: trapline help clocks)"
+                    ? ", assuming that both clocks run at one rate (trapline help clocks)"
                     : fmt::format(", if the clocks' rates change by at most {:.3g} ppm (assumed)",
                                   *aligned.rate_change_ppm);
   return sentence;

@@ -363,7 +363,7 @@ def switches_from_the_middle_on(trace):
 
 
 @case(["report"], ["advise"], never=["never had to wait", "exits cost 50"],
-      says=["exits, maybe with waits for a CPU after a sleep, took at least 50.0%",
+      says=["exits, and perhaps waits for a CPU after a sleep, took at least 50.0%",
             "whether the vCPU had to wait for a CPU after a sleep was not recorded (sched:sched_waking)"])
 def a_wait_after_a_sleep_without_wake_ups(trace):
     """The vCPU sleeps in QEMU for 1 ms and then waits for its CPU for 4 ms; no wake-up was recorded."""

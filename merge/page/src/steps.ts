@@ -75,19 +75,19 @@ function named(steps: Step[]): Step[] {
     : { kind: "other", what: `${of.length} steps: ${added(of, true).join(" + ")} =`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of });
 }
 
-// Returns the sums of steps of one kind, the largest first; for a few steps also by what each waited for.
+// Returns the sums of steps of one kind, by their first; of all steps the largest first, of a few also by what each waited for.
 function added(steps: Step[], by_who: boolean): string[] {
   const sums = new Map<string, number>();
   for (const { what, who, ns } of steps) {
     const name = who && by_who ? `${what} (${who})` : what;
     sums.set(name, (sums.get(name) ?? 0) + ns);
   }
-  return [...sums].sort((a, b) => b[1] - a[1]).map(([what, ns]) => `${duration(ns)} ${what}`);
+  return (by_who ? [...sums] : [...sums].sort((a, b) => b[1] - a[1])).map(([what, ns]) => `${duration(ns)} ${what}`);
 }
 
 // `inside`: the element whose width the picture has.
 export function stepsPicture(exit: WorstExit, near: Neighbourhood | undefined, inside: HTMLElement): HTMLElement {
-  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, to scale, in order of time. Where neighbours are short, one number stands for several, and adds them up by kind`);
+  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, to scale, in order of time. To keep the list short, some neighbours share a number`);
   if (!near) {
     return h("figure", { class: "steps" }, caption, dim("The order of its parts is not on this page; choose it for the command that prints them."));
   }
@@ -109,7 +109,7 @@ export function stepsPicture(exit: WorstExit, near: Neighbourhood | undefined, i
         s("text", { class: "on-other", x: Math.max(4, Math.min(width - 8, (first + left) / 2)), y: kHeight + 14, "text-anchor": "middle" }, String(i + 1)));
     } else if (left - first > kDigits) svg.append(s("text", { class: `on-${step.kind}`, x: (first + left) / 2, y: 17, "text-anchor": "middle" }, String(i + 1)));
   });
-  return h("figure", { class: "steps" }, caption, svg, all.length > steps.length && h("p", {}, `In all: ${added(all, false).join(", ")}`), h("ol", {}, ...steps.map((step) =>
+  return h("figure", { class: "steps" }, caption, svg, all.length > steps.length && h("p", {}, `In all: ${added(all, false).join("; ")}`), h("ol", {}, ...steps.map((step) =>
     h("li", { title: exact(step.ns) }, ...[...new Set((step.of ?? [step]).map(({ kind }) => kind))].map(swatch), step.what, step.who && ": ", step.who && name(step.who),
       h("strong", { class: "number" }, ` ${duration(step.ns)}`), h("span", { class: "dim" }, ` ${percent(step.ns / Math.max(1, exit.total_ns))}`)))));
 }

@@ -137,13 +137,15 @@ void IrqTracker::accept(const KvmIrq& irq, const Event& event, ThreadId process)
   waiting.insert(waiting.end(), requests.begin(), requests.end());
 }
 
-void IrqTracker::deliver(const Key& key, Timestamp at, bool posted) {
+std::uint64_t IrqTracker::deliver(const Key& key, Timestamp at, bool posted) {
   const auto found = told_.find(key);
   // An injection that is reported late may be older than the pending requests.
-  if (found == told_.end() || at < found->second.back().end) return;
+  if (found == told_.end() || at < found->second.back().end) return 0;
   for (const RequestSpan& request : found->second) delivered_.push_back({request, at, posted});
+  const std::uint64_t last = found->second.back().number;
   told_count_ -= found->second.size();
   told_.erase(found);
+  return last;
 }
 
 void IrqTracker::pend(const Key& key, const Event& event) {
@@ -168,11 +170,12 @@ void IrqTracker::pend(const Key& key, const Event& event) {
   span.raised = raised.at;
 }
 
-bool IrqTracker::inject(const Key& key, Timestamp at) {
+bool IrqTracker::inject(const Key& key, Timestamp at, std::uint64_t request) {
   const auto found = pending_.find(key);
   // An injection that is reported late may be older than the pending interrupt.
   if (found == pending_.end() || at < found->second.raised) return false;
   found->second.injected = at;
+  found->second.request = request;
   if (active_.size() < kMost) active_[key] = found->second;
   pending_.erase(found);
   return true;
@@ -194,8 +197,7 @@ void IrqTracker::on_inject(const KvmIrq& irq, const Event& event, ThreadId proce
   if (!irq.level) return;
   if (irq.vcpu != kNoVcpu) {
     const Key key{process, irq.vcpu, irq.vector};
-    deliver(key, event.at, true);
-    inject(key, event.at);
+    inject(key, event.at, deliver(key, event.at, true));
     return;
   }
   Thread* thread = threads_.get(event.thread, kMost);
@@ -205,9 +207,9 @@ void IrqTracker::on_inject(const KvmIrq& irq, const Event& event, ThreadId proce
     return;
   }
   const Key key{process, thread->vcpu, irq.vector};
-  deliver(key, event.at);
+  const std::uint64_t request = deliver(key, event.at);
   if (thread->injected.size() >= kMostPerEntry) return;
-  if (inject(key, event.at)) {
+  if (inject(key, event.at, request)) {
     thread->injected.push_back(key);
   } else if (pic_.inject(process, irq.vector, event)) {
     thread->of_pic = true;

@@ -35,6 +35,13 @@ struct IrqSpan {
   std::uint32_t vector = kNoVector;
   Timestamp raised;
   std::optional<Timestamp> injected, entered, ended;
+  ThreadId process{};         // set where the pipeline passes the interrupt on
+  std::uint64_t request = 0;  // number of the last request that it tells the guest of; 0: none
+
+  // Returns the end, or the last time that is known.
+  [[nodiscard]] Timestamp end() const {
+    return ended ? *ended : entered ? *entered : injected.value_or(raised);
+  }
 };
 
 // The number of events of each IrqStep.
@@ -178,14 +185,15 @@ class IrqTracker {
   void runs_vcpu(ThreadId thread, std::int32_t vcpu);
   void raise(const KvmIrq& irq, const Event& event);
   void accept(const KvmIrq& irq, const Event& event, ThreadId process);
-  void deliver(const Key& key, Timestamp at, bool posted = false);
+  // Returns the number of the last request that is delivered; 0: none.
+  std::uint64_t deliver(const Key& key, Timestamp at, bool posted = false);
   void latch(const KvmIrq& irq, const Event& event, ThreadId process);
   void on_inject(const KvmIrq& irq, const Event& event, ThreadId process);
   const IrqSpan* on_irq(const Event& event, const KvmIrq& irq, ThreadId process);
   const IrqSpan* on_entry(const Event& event, const KvmEntry& entry, ThreadId process);
   void on_hole();
   void pend(const Key& key, const Event& event);
-  bool inject(const Key& key, Timestamp at);
+  bool inject(const Key& key, Timestamp at, std::uint64_t request);
 
   LossTable<Thread> threads_;
   std::map<Key, IrqSpan> pending_, active_;

@@ -18,10 +18,9 @@ SpanClass selection_of(const std::vector<SpanSink*>& sinks) {
 }
 
 Detail detail_of(SpanClass selected) {
-  const bool all =
-      has(selected, SpanClass::kIntervals | SpanClass::kSpans | SpanClass::kStateRuns |
-                        SpanClass::kWaits | SpanClass::kGuestIntervals | SpanClass::kStalls |
-                        SpanClass::kKernelParts | SpanClass::kFaults);
+  const bool all = has(selected, SpanClass::kIntervals | SpanClass::kStateRuns | SpanClass::kWaits |
+                                     SpanClass::kGuestIntervals | SpanClass::kStalls |
+                                     SpanClass::kKernelParts | SpanClass::kFaults);
   return all ? Detail::kIntervals : Detail::kSums;
 }
 
@@ -77,10 +76,6 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
         std::make_unique<KernelTracker>(names_, options_.event_name, options_.kernel_function);
   if (options_.guest_intervals && has(selected_, SpanClass::kGuestIntervals))
     guest_intervals_.emplace(*options_.guest_intervals, options_.event_name, options_.event_text);
-  std::erase_if(all, [](const SpanSink* sink) {
-    return !has(sink->selects(), SpanClass::kSpans | SpanClass::kFunctions);
-  });
-  if (!all.empty()) builder_ = std::make_unique<SpanBuilder>(*this, std::move(all));
   plan();
 }
 
@@ -125,10 +120,10 @@ void Pipeline::plan() {
   const bool all = has(selected_, SpanClass::kEvents) || guest_intervals_;
   add(all || has(selected_, SpanClass::kChanges), all ? kAny : 0, kOfChanges,
       [](To to, Of event) { to.tell(event); });
-  add(builder_ != nullptr, kPayloads<KvmExit>, kOfChanges, [](To to, Of) {
+  add(has(selected_, SpanClass::kGuestRuns), kPayloads<KvmExit>, kOfChanges, [](To to, Of) {
     const GuestRun* run = to.tracker_.guest_run();
-    if (run != nullptr && to.counts(run->thread)) to.builder_->on_guest_run(*run);
-    if (has(to.selected_, SpanClass::kWakeups)) to.builder_->on(to.changes_);
+    if (run == nullptr || !to.counts(run->thread)) return;
+    for (SpanSink* sink : to.sinks(SpanClass::kGuestRuns)) sink->guest_run(*run, to);
   });
   add(true, 0, kOfExits, [](To to, Of) { to.take(*to.ended_); });
   add(requests_.has_value(), VhostTracker::kTakes, kOfChanges,
@@ -361,17 +356,18 @@ bool Pipeline::push_carefully(const Event& read) {
 
 void Pipeline::tell_calls() {
   for (const FunctionCall& call : stacks_.ended()) {
+    for (SpanSink* sink : sinks(SpanClass::kFunctions)) sink->end(call, *this);
     if (!counts(call.thread)) continue;
     for (SpanSink* sink : sinks(SpanClass::kCalls)) sink->call(call, *this);
   }
-  if (builder_) builder_->on_calls(stacks_.ended());
 }
 
 void Pipeline::on_guest(const Event& event) {
   tracker_.pass();
   if (on_thread() && !std::holds_alternative<Lost>(event.payload)) note_interval(event.at);
   if (!stacks_.ended().empty()) tell_calls();
-  if (builder_ && stacks_.begun()) builder_->on_call(*stacks_.begun());
+  if (stacks_.begun())
+    for (SpanSink* sink : sinks(SpanClass::kFunctions)) sink->begin(*stacks_.begun(), *this);
   if (has(selected_, SpanClass::kEvents | SpanClass::kChanges) || guest_intervals_) tell(event);
 }
 
@@ -429,7 +425,6 @@ void Pipeline::take(const ExitSpan& exit) {
     stalls_->on(exit, wanted);
     tell_stalls();
   }
-  if (builder_ && wanted) builder_->on_exit(exit);
   if (has_guest_) stacks_.on_span(exit, stack_of(exit));
 }
 
@@ -469,7 +464,6 @@ void Pipeline::on_requests(const Event& event) {
     const RequestSpan* ended = requests_->on_marker(event, *marker, vmm->name, process);
     if (ended == nullptr) return;
     for (SpanSink* sink : sinks(SpanClass::kRequests)) sink->request(*ended, *this);
-    if (builder_) builder_->on_request(*ended, process, request_names_[ended->spec]);
     return;
   }
   requests_->on(event, changes_, process);
@@ -480,7 +474,6 @@ void Pipeline::on_vhost(const Event& event) {
   const VhostTurn* turn = vhost_.ended();
   if (turn == nullptr) return;
   for (SpanSink* sink : sinks(SpanClass::kRequests)) sink->turn(*turn, *this);
-  if (builder_) builder_->on_turn(*turn);
 }
 
 void Pipeline::on_waits(const Event& event) {
@@ -502,15 +495,13 @@ void Pipeline::on_interrupts(const Event& event) {
   for (const Delivered& delivered : interrupts_->delivered()) {
     if (vhost_.on_delivered(delivered)) continue;
     for (SpanSink* sink : sinks(SpanClass::kRequests)) sink->delivered(delivered, *this);
-    if (builder_) builder_->on_delivered(delivered);
   }
   if (span != nullptr) tell(*span, process);
 }
 
-void Pipeline::tell(const IrqSpan& interrupt, ThreadId process) {
-  if (!has(selected_, SpanClass::kInterrupts)) return;
+void Pipeline::tell(IrqSpan interrupt, ThreadId process) {
+  interrupt.process = process;
   for (SpanSink* sink : sinks(SpanClass::kInterrupts)) sink->interrupt(interrupt, *this);
-  if (builder_) builder_->on_interrupt(interrupt, process);
 }
 
 void Pipeline::finish(std::optional<Timestamp> end) {

@@ -1,6 +1,6 @@
 // Turns the events of one timeline into spans, for any number of sinks.
 //
-//   events ──> exits ──────┬─> exit(), span() ──> sinks
+//   events ──> exits ──────┬─> exit(), request(), … ──> sinks
 //         ├──> guest stacks┤
 //         ├──> requests ───┤       what no sink asks for is not made
 //         ├──> interrupts ─┤
@@ -27,7 +27,7 @@
 #include "merge/analyze/halts.h"
 #include "merge/analyze/host_runs.h"
 #include "merge/analyze/placement_check.h"
-#include "merge/analyze/span_builder.h"
+#include "merge/analyze/request_path.h"
 #include "merge/analyze/span_sink.h"
 #include "merge/analyze/thread_lives.h"
 #include "merge/analyze/threads.h"
@@ -72,8 +72,8 @@ struct PipelineOptions {
   std::optional<TimeSpec> from, to;
   // The vCPU threads whose exits are passed on; nullopt: all.
   std::optional<std::set<ThreadId>> threads;
-  // Called once for each exit of `threads`: returns whether the sinks' exit() and span() get the
-  // exit. Empty: they get all. The states of the vCPUs include all exits.
+  // Called once for each exit of `threads`: returns whether the sinks' exit() gets the exit.
+  // Empty: they get all. The states of the vCPUs include all exits.
   std::function<bool(const ExitSpan&, const Pipeline&)> wants;
 };
 
@@ -119,6 +119,8 @@ class Pipeline {
   [[nodiscard]] const RequestSpans* requests() const {
     return requests_ ? &requests_->spans() : nullptr;
   }
+  // Returns the name of the requests of the spec, which is its index in RequestSpans::specs().
+  [[nodiscard]] NameId request_name(std::size_t spec) const { return request_names_[spec]; }
   [[nodiscard]] const VhostTracker& vhost() const { return vhost_; }
   [[nodiscard]] const IrqTracker* interrupts() const {
     return interrupts_ ? &*interrupts_ : nullptr;
@@ -226,7 +228,7 @@ class Pipeline {
   void tell_guest_intervals();
   void tell_stalls();
   void tell(const Event& event);
-  void tell(const IrqSpan& interrupt, ThreadId process);
+  void tell(IrqSpan interrupt, ThreadId process);
 
   PipelineOptions options_;
   // For each bit of a class, the sinks that select the class.
@@ -248,7 +250,6 @@ class Pipeline {
   std::optional<RequestPath> requests_;
   std::vector<NameId> request_names_;     // by spec
   VhostTracker vhost_;                    // used if requests are followed
-  std::unique_ptr<SpanBuilder> builder_;  // set if a sink selects spans
   std::optional<IrqTracker> interrupts_;  // also set if requests are followed
   std::optional<HostRuns> runs_;
   std::optional<HaltTracker> halts_;

@@ -55,7 +55,7 @@ bool NotifyExits::narrow(Queue& queue, const std::vector<const Write*>& window) 
   return true;
 }
 
-std::optional<Timestamp> NotifyExits::find(Queue& queue, const std::vector<const Write*>& window) {
+std::optional<NotifyExit> NotifyExits::find(Queue& queue, const std::vector<const Write*>& window) {
   const bool doubtful = queue.doubtful;
   queue.doubtful = false;
   if (window.empty()) return std::nullopt;
@@ -69,11 +69,12 @@ std::optional<Timestamp> NotifyExits::find(Queue& queue, const std::vector<const
     ++ambiguous_;
     return std::nullopt;
   }
-  return (*std::find_if(window.begin(), window.end(), is_own))->exit;
+  const Write& own = **std::find_if(window.begin(), window.end(), is_own);
+  return NotifyExit{own.exit, own.thread};
 }
 
-std::optional<Timestamp> NotifyExits::on_notify(const Event& event, ThreadId process,
-                                                std::uint64_t vq, std::uint64_t n) {
+std::optional<NotifyExit> NotifyExits::on_notify(const Event& event, ThreadId process,
+                                                 std::uint64_t vq, std::uint64_t n) {
   const std::pair key{process, vq};
   if (queues_.size() >= kMostQueues && !queues_.contains(key)) return std::nullopt;
   Queue& queue = queues_[key];
@@ -83,7 +84,7 @@ std::optional<Timestamp> NotifyExits::on_notify(const Event& event, ThreadId pro
   };
   const Thread* thread = threads_.find(event.thread);
   if (thread != nullptr && thread->in_exit) {
-    if (thread->written && carries(*thread->written)) return thread->exit;
+    if (thread->written && carries(*thread->written)) return NotifyExit{thread->exit, event.thread};
     return std::nullopt;
   }
   const Writes& of_process = writes_[process];
@@ -196,7 +197,7 @@ const RequestSpan* RequestPath::on_marker(const Event& event, const Marker& mark
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr || event.at < hole_end_) return spans_.on(event, name, process);
   before_spans(*thread, step, event, process);
-  std::optional<Timestamp> notified;
+  std::optional<NotifyExit> notified;
   if (step == RequestStep::kQueueNotify ||
       (step == RequestStep::kDevice && thread->serves != 0 &&
        spans_.value_of(kRequestFields.device) == thread->serves)) {

@@ -44,10 +44,10 @@ class NotifyExits {
  public:
   // Takes an event with a payload in RequestPath::kTakes; `process` is that of the event's thread.
   void on(const Event& event, ThreadId process);
-  // Takes QEMU's handling of a notify of queue `vq`, number `n` of its device. Returns when the
-  // exit that carried the notify began, if it is known.
-  [[nodiscard]] std::optional<Timestamp> on_notify(const Event& event, ThreadId process,
-                                                   std::uint64_t vq, std::uint64_t n);
+  // Takes QEMU's handling of a notify of queue `vq`, number `n` of its device. Returns the exit
+  // that carried the notify, if it is known.
+  [[nodiscard]] std::optional<NotifyExit> on_notify(const Event& event, ThreadId process,
+                                                    std::uint64_t vq, std::uint64_t n);
   // Forgets everything before a loss, since events may be missing.
   void on_hole();
 
@@ -83,8 +83,8 @@ class NotifyExits {
   };
 
   void on_write(const Event& event, ThreadId process, const KvmDetail& detail);
-  [[nodiscard]] std::optional<Timestamp> find(Queue& queue,
-                                              const std::vector<const Write*>& window);
+  [[nodiscard]] std::optional<NotifyExit> find(Queue& queue,
+                                               const std::vector<const Write*>& window);
   static bool narrow(Queue& queue, const std::vector<const Write*>& window);
 
   ThreadTable<Thread> threads_;
@@ -106,8 +106,7 @@ class RequestPath {
   // before `interrupts` does.
   void on(const Event& event, ThreadChanges changes, ThreadId process);
   // Takes a marker that is the VMM's event `name`. Returns the request that it ends, or nullptr;
-  // valid until the next call. The request's `notified` is the beginning of the exit that carried
-  // its notify.
+  // valid until the next call. The request's `notified` is the exit that carried its notify.
   [[nodiscard]] const RequestSpan* on_marker(const Event& event, const Marker& marker, NameId name,
                                              ThreadId process);
 
@@ -120,7 +119,7 @@ class RequestPath {
 
   struct Thread {
     std::uint64_t serves = 0;  // the device whose queue the thread handles; 0: none
-    std::optional<Timestamp> notified;
+    std::optional<NotifyExit> notified;
     std::vector<RequestSpan> ended;  // ended by the thread's last event, of ended_device
     std::uint64_t ended_device = 0;
     std::map<std::uint64_t, std::vector<RequestSpan>> deferred;  // by queue

@@ -53,6 +53,18 @@ Result<RequestSpec> parse_request_spec(std::string_view text) {
   return spec;
 }
 
+std::vector<RequestStage> stages_of(const RequestSpan& request) {
+  using enum RequestStageKind;
+  if (!request.block) return {};
+  const BlockTimes& block = *request.block;
+  std::vector<RequestStage> stages = {
+      {block.queued ? kToBio : kToDisk, request.start, block.queued.value_or(block.issued)}};
+  if (block.queued) stages.push_back({kBlockLayer, *block.queued, block.issued});
+  stages.push_back({kDisk, block.issued, block.completed});
+  stages.push_back({kToEnd, block.completed, request.end});
+  return stages;
+}
+
 RequestSpans::RequestSpans(std::vector<RequestSpec> specs, Names& names,
                            const tracetool::Declarations* declared)
     : specs_(std::move(specs)), parser_(declared) {
@@ -90,7 +102,7 @@ std::optional<std::uint64_t> RequestSpans::value_of(std::string_view field) {
 }
 
 const RequestSpan* RequestSpans::on(const Event& event, NameId name, ThreadId process,
-                                    std::optional<Timestamp> notified) {
+                                    std::optional<NotifyExit> notified) {
   if (!looks_at(name)) return nullptr;
   const RequestSpan* ended = nullptr;
   for (const Role& role : roles_[name]) {
@@ -111,6 +123,7 @@ const RequestSpan* RequestSpans::on(const Event& event, NameId name, ThreadId pr
       if (!shared) ++end_without_start_;
     } else {
       done_ = std::move(open_.extract(open).mapped());
+      done_.number = ++ended_;
       done_.spec = role.spec;
       done_.end = event.at;
       ended = &done_;

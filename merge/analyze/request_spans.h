@@ -8,6 +8,8 @@
 // counted. An end without a begin is counted. Lost events close all open requests.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -32,17 +34,35 @@ struct BlockTimes {
   Timestamp issued, completed;
 };
 
+// The exit that carried a guest's notify: two vCPUs may have exits that began at the same time.
+struct NotifyExit {
+  Timestamp begin;
+  ThreadId thread;
+};
+
 struct RequestSpan {
   std::size_t spec = 0;
   Timestamp start, end;
-  ThreadId thread{};  // the thread that began the request
-  // The beginning of the exit that carried the guest's notify, if it is known.
-  std::optional<Timestamp> notified;
+  ThreadId thread{};                   // the thread that began the request
+  std::optional<NotifyExit> notified;  // set if it is known
   ThreadId process{};
   std::uint64_t value = 0;          // the value in the request's events
   std::optional<BlockTimes> block;  // set if all of its times are known
   bool irqfd = false;               // the guest was told through an eventfd of KVM
+  std::uint64_t number = 0;         // counts the requests that ended, from 1
 };
+
+// A request's times in the host's block layer cut it into stages: until its first bio, in the block
+// layer, on the disk, until its end. Without the bio's event the first two are one stage, kToDisk.
+enum class RequestStageKind : std::uint8_t { kToBio, kBlockLayer, kDisk, kToEnd, kToDisk };
+inline constexpr std::array<std::string_view, 5> kRequestStageNames = {"to bio", "block layer",
+                                                                       "disk", "to end", "to disk"};
+struct RequestStage {
+  RequestStageKind kind;
+  Timestamp begin, end;
+};
+// Returns the request's stages in their order; none if its times in the block layer are not known.
+[[nodiscard]] std::vector<RequestStage> stages_of(const RequestSpan& request);
 
 class RequestSpans {
  public:
@@ -62,7 +82,7 @@ class RequestSpans {
   // Takes the marker as event `name` of a thread of `process`. Returns the request that it ends, or
   // nullptr; valid until the next call. `notified` is stored with a request that it begins.
   [[nodiscard]] const RequestSpan* on(const Event& event, NameId name, ThreadId process,
-                                      std::optional<Timestamp> notified = {});
+                                      std::optional<NotifyExit> notified = {});
   // Returns the number in the marker's argument `field`, if there is one.
   [[nodiscard]] std::optional<std::uint64_t> value_of(std::string_view field);
   void on_hole() { open_.clear(); }
@@ -88,7 +108,7 @@ class RequestSpans {
   std::vector<std::vector<Role>> roles_;  // by NameId
   // By first_of_, process and value: of a begin's possible ends, the first that comes counts.
   std::map<std::tuple<std::size_t, ThreadId, std::uint64_t>, RequestSpan> open_;
-  std::uint64_t restarted_ = 0, end_without_start_ = 0;
+  std::uint64_t ended_ = 0, restarted_ = 0, end_without_start_ = 0;
   RequestSpan done_;
 };
 

@@ -1,7 +1,7 @@
 // The interface for consumers of the pipeline: reports, timelines, exporters, watches, live views.
 //
-// Calls come in order of time: an event, then what it completes; an exit, then its parts and
-// handlers in their order. Views in the arguments (text, intervals) are valid only during the call.
+// Calls come in order of time: an event, then what it completes. Views in the arguments (text,
+// intervals) are valid only during the call.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,6 @@
 #include "merge/analyze/guest_stacks.h"
 #include "merge/analyze/irq_tracker.h"
 #include "merge/analyze/wait_tracker.h"
-#include "merge/model/span.h"
 
 namespace trapline {
 
@@ -25,14 +24,13 @@ enum class SpanClass : std::uint32_t {
   kEvents = 1,        // event() for events that are decoded for the other selected classes
   kExits = 2,         // exit()
   kIntervals = 4,     // exit() has its intervals and handlers
-  kSpans = 8,         // span() for guest runs, exits, parts and handlers; implies kIntervals
-  kFunctions = 16,    // span() for guest functions
-  kRequests = 32,     // request(), delivered(), turn(); with kSpans also span()
-  kInterrupts = 64,   // interrupt(); with kSpans also span()
+  kGuestRuns = 8,     // guest_run()
+  kFunctions = 16,    // begin() and end() for calls of guest functions
+  kRequests = 32,     // request(), delivered(), turn()
+  kInterrupts = 64,   // interrupt()
   kHalts = 128,       // halt polling is followed: Pipeline::halts()
   kLosses = 256,      // lost()
   kCalls = 512,       // call()
-  kWakeups = 1024,    // with kSpans: span() for wake-ups of vCPUs
   kStateRuns = 2048,  // states(); implies kIntervals
   kWaits = 4096,      // wait(), and exit() has its waits: Pipeline::waits(); implies kIntervals
   kAllEvents = 8192,  // with kEvents: event() for every event, decoded
@@ -68,17 +66,17 @@ class SpanSink {
   virtual void unended(const UnendedExit&, const Pipeline&) {}
   // Gets the times of vCPUs that are neither in a reported exit nor in a run of the guest.
   virtual void states(std::span<const StateRun>, const Pipeline&) {}
-  virtual void span(const Span&, const Pipeline&) {}
-  // Gets the beginning of a guest function's call. Its span() follows when the call ends, after the
-  // spans of the functions that it calls. On one track, begins and ends come in order.
-  virtual void begin(const Span&, const Pipeline&) {}
+  virtual void guest_run(const GuestRun&, const Pipeline&) {}
+  // Get a call of a guest function, of any vCPU, when it begins and when it ends. The calls of one
+  // stack begin and end in the order in which they nest.
+  virtual void begin(const FunctionCall&, const Pipeline&) {}
+  virtual void end(const FunctionCall&, const Pipeline&) {}
   // Gets a wait that ended, because the vCPU's thread that waited runs again.
   virtual void wait(const EndedWait&, const Pipeline&) {}
   // Gets an interval of a guest as soon as its vCPU's time is known up to the interval's end.
   virtual void guest_interval(const GuestInterval&, const Pipeline&) {}
   // Gets a vCPU's stall when it has ended; the stalls of whole VMs all come at the recording's end.
   virtual void stall(const Stall&, const Pipeline&) {}
-  virtual void flow(SpanId /*from*/, SpanId /*to*/, FlowKind) {}
   virtual void request(const RequestSpan&, const Pipeline&) {}
   virtual void delivered(const Delivered&, const Pipeline&) {}
   virtual void turn(const VhostTurn&, const Pipeline&) {}

@@ -11,6 +11,7 @@
 // without a recorded beginning, and those that a loss may have changed, are left out.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -24,7 +25,6 @@
 #include "merge/model/histogram.h"
 #include "merge/model/kernel_threads.h"
 #include "merge/model/processes.h"
-#include "merge/model/span.h"
 
 namespace trapline {
 
@@ -51,6 +51,10 @@ class WorkedFor {
   std::map<ThreadId, ThreadId> makers_;
 };
 
+// What a worker does in its turn: waits for a CPU, or runs.
+enum class TurnPart : std::uint8_t { kWaits, kRuns };
+inline constexpr std::array<std::string_view, 2> kTurnPartNames = {"waits for a CPU", "runs"};
+
 // A vhost worker's turn that has ended. Views are valid until the tracker's next event.
 struct VhostTurn {
   // A piece of a turn. The pieces follow one another from the wake-up to the turn's end.
@@ -61,6 +65,7 @@ struct VhostTurn {
   ThreadId worker{}, process{};
   std::string_view name;
   Timestamp woken, ran_at, end;     // ran_at: 0 in a turn that has not ended, until the worker runs
+  ThreadId notifier{};              // the vCPU's thread that woke the worker in an exit
   std::optional<Timestamp> notify;  // when the notify's exit began, if a notify woke the worker
   std::optional<Timestamp> raised;  // when the worker first raised an interrupt
   std::uint64_t ran_ns = 0, preempted_ns = 0;
@@ -100,9 +105,8 @@ class VhostTracker {
   // A turn before its end, which sets `worker`, `process`, `name`, `end` and `pieces`.
   struct Turn : VhostTurn {
     bool running = false;
-    Timestamp since;      // when the worker began to run, or to wait for a CPU
-    ThreadId notifier{};  // the vCPU's thread that woke the worker
-    Timestamp exit;       // when the vCPU's exit that woke the worker began
+    Timestamp since;  // when the worker began to run, or to wait for a CPU
+    Timestamp exit;   // when the exit of `notifier` began
     std::vector<Piece> kept;
     bool all_pieces = true;
   };

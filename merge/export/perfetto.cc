@@ -27,8 +27,8 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/pipeline.h"
+#include "merge/export/exit_walk.h"
 #include "merge/export/exporter.h"
-#include "merge/export/nested_exit.h"
 #include "merge/export/perfetto_writer.h"
 #include "merge/export/texts.h"
 #include "merge/model/thread_table.h"
@@ -273,6 +273,7 @@ class PerfettoExporter : public Exporter {
       : context_(context),
         events_(options.events),
         guest_span_(printable(options.guest_span)),
+        guest_lanes_("guest spans: " + guest_span_),
         writer_(std::move(output)),
         texts_(writer_, context_.timeline),
         culprits_(context_.timeline, [](const std::string& text) { return printable(text); }),
@@ -281,8 +282,9 @@ class PerfettoExporter : public Exporter {
   }
 
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kExits | SpanClass::kSpans | SpanClass::kFunctions | SpanClass::kRequests |
-           SpanClass::kInterrupts | SpanClass::kLosses | SpanClass::kWakeups | SpanClass::kWaits |
+    return SpanClass::kExits | SpanClass::kIntervals | SpanClass::kGuestRuns |
+           SpanClass::kFunctions | SpanClass::kRequests | SpanClass::kInterrupts |
+           SpanClass::kLosses | SpanClass::kWaits |
            (events_ ? SpanClass::kEvents | SpanClass::kAllEvents : SpanClass::kChanges) |
            (guest_span_.empty() ? SpanClass::kNone : SpanClass::kGuestIntervals);
   }
@@ -294,6 +296,7 @@ class PerfettoExporter : public Exporter {
       on_switch(event, changes.front(), changes.back(), pipeline);
     } else if (kind == ThreadChange::Kind::kWoken) {
       const ThreadId woken = changes.front().thread;
+      if (!is_guest(event.machine)) on_wakeup(changes.front(), pipeline);
       writer_.add_waking(machine, event.cpu, own_time(event), tid_of(event.thread), tid_of(woken),
                          texts_.comm(event, woken));
     } else if (events_ && !std::holds_alternative<Lost>(event.payload) &&
@@ -304,65 +307,64 @@ class PerfettoExporter : public Exporter {
     }
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
-    write_open_exit(pipeline);
-    write_asynchronous(pipeline);
     describe(exit, pipeline);
     count(exit, pipeline);
+    write_exit(exit, pipeline);
   }
-  void span(const Span& span, const Pipeline& pipeline) override {
-    if (span.kind == SpanKind::kExit) return open_.start(span);
-    if (span.kind == SpanKind::kPart || span.kind == SpanKind::kHandler) {
-      if (open_.is_open()) open_.add(span);
-      return;
-    }
-    if (span.kind == SpanKind::kRequestStage || span.kind == SpanKind::kTurnPart) {
-      if (asynchronous_ && asynchronous_->span.id == span.parent)
-        asynchronous_->children.push_back(span);
-      return;
-    }
-    write_open_exit(pipeline);
-    write_asynchronous(pipeline);
-    if (span.kind == SpanKind::kGuest) {
-      const std::uint64_t track = vcpu(span.track.thread, span.vcpu, pipeline).track;
-      writer_.begin(track, span.begin.ns(), {words_.guest, words_.of_guest});
-      writer_.end(track, span.end.ns());
-    } else if (span.kind == SpanKind::kFunction) {
-      writer_.end(function_track(span, pipeline), span.end.ns());
-    } else if (span.kind == SpanKind::kWakeup) {
-      write_wakeup(span, pipeline);
-    } else {
-      asynchronous_ = {span, {}, {}, {}};
-      // The interrupt that reports the request's end comes later.
-      if (span.kind == SpanKind::kRequest)
-        asynchronous_->flows.push_back(flow_of(span.id, FlowKind::kInjection));
-    }
+  void guest_run(const GuestRun& run, const Pipeline& pipeline) override {
+    const std::uint64_t track = vcpu(run.thread, run.vcpu, pipeline).track;
+    writer_.begin(track, run.begin.ns(), {words_.guest, words_.of_guest});
+    writer_.end(track, run.end.ns());
   }
-  void begin(const Span& span, const Pipeline& pipeline) override {
-    write_open_exit(pipeline);
-    const std::uint64_t track = function_track(span, pipeline);
-    writer_.begin(track, span.begin.ns(), {texts_.name(span.name, pipeline), words_.of_function});
+  void begin(const FunctionCall& call, const Pipeline& pipeline) override {
+    const NameId name = pipeline.stacks().innermost(call.stack);
+    writer_.begin(function_track(call, pipeline), call.begin.ns(),
+                  {texts_.name(name, pipeline), words_.of_function});
   }
-  void flow(SpanId from, SpanId to, FlowKind kind) override {
-    if (kind == FlowKind::kServedBy) {
-      if (open_.is_open() && served_ == SpanId::kNone) served_ = to;
-      return;
+  void end(const FunctionCall& call, const Pipeline& pipeline) override {
+    writer_.end(function_track(call, pipeline), call.end.ns());
+  }
+  void request(const RequestSpan& request, const Pipeline& pipeline) override {
+    const std::uint64_t track = lane("requests", request.process, request.start, request.end);
+    if (track == 0) return;
+    const Text name = texts_.name(pipeline.request_name(request.spec), pipeline);
+    // The flow goes on: from the exit to the device's handler of the queue, and from there to the
+    // requests. The interrupt that tells of the request's end comes later.
+    const std::array flows = {interrupt_flow(request.number),
+                              request.notified ? notify_flow(*request.notified) : 0};
+    writer_.begin(track, request.start.ns(),
+                  {name, words_.of_request, {}, {flows.data(), request.notified ? 2u : 1u}, {}});
+    for (const RequestStage& stage : stages_of(request))
+      write_slice(track, stage.begin, stage.end,
+                  kRequestStageNames[static_cast<std::size_t>(stage.kind)], words_.of_stage);
+    writer_.end(track, request.end.ns());
+  }
+  void interrupt(const IrqSpan& irq, const Pipeline&) override {
+    const std::uint64_t track = lane("interrupts", irq.process, irq.raised, irq.end());
+    if (track == 0) return;
+    const std::uint64_t flow = interrupt_flow(irq.request);
+    Slice slice{texts_.interrupt(irq.vector), words_.of_interrupt};
+    if (irq.request != 0) slice.ending_flows = {&flow, 1};
+    writer_.begin(track, irq.raised.ns(), slice);
+    writer_.end(track, irq.end().ns());
+  }
+  // Writes the turn on the worker's own track, where turns never overlap.
+  void turn(const VhostTurn& turn, const Pipeline&) override {
+    std::uint64_t& track = worker_tracks_[turn.worker];
+    if (track == 0) {
+      if (worker_tracks_.size() > kMostThreads) return;
+      const std::string name = fmt::format("{} (tid {})", host_comm(context_.timeline, turn.worker),
+                                           tid_text(turn.worker));
+      track = writer_.add_track(vm_track(turn.process), name, 95);
     }
-    const std::uint64_t id = flow_of(from, kind);
-    if (kind == FlowKind::kWakeup) {
-      if (open_.is_open()) wakeups_.push_back({to, id});
-      return;
-    }
-    if (!asynchronous_ || asynchronous_->span.id != to) return;
-    if (kind == FlowKind::kNotify) {
-      // The flow goes on: from the exit to the device's handler of the queue, and from there to the
-      // requests.
-      asynchronous_->flows.push_back(id);
-      return;
-    }
-    // A request has one arrow, to its first interrupt: ended_flows_ holds requests that have
-    // theirs.
-    if (ended_flows_.size() >= kMostFlows) ended_flows_.clear();
-    if (ended_flows_.insert(id).second) asynchronous_->ending_flows.push_back(id);
+    Slice slice{writer_.name(turn.notify ? "serves a notify" : "turn"), words_.of_vhost};
+    const std::uint64_t flow = turn.notify ? notify_flow({*turn.notify, turn.notifier}) : 0;
+    if (turn.notify) slice.flows = {&flow, 1};
+    writer_.begin(track, turn.woken.ns(), slice);
+    for (const VhostTurn::Piece& piece : turn.pieces)
+      write_slice(track, piece.begin, piece.end,
+                  kTurnPartNames[static_cast<std::size_t>(piece.part)], words_.of_turn_part);
+    writer_.end(track, turn.end.ns());
   }
   void lost(const Event& event, const Lost& lost, const Pipeline&) override {
     fused_.on_lost(event);
@@ -377,13 +379,10 @@ class PerfettoExporter : public Exporter {
   // Writes the interval into a lane: intervals of two tasks overlap, and so do interrupts in
   // interrupts.
   void guest_interval(const GuestInterval& interval, const Pipeline& pipeline) override {
-    write_open_exit(pipeline);
-    write_asynchronous(pipeline);
     const ThreadId process = pipeline.processes().of(interval.thread, {});
     const auto state = pipeline.vcpu(interval.thread);
     const std::int32_t number_of = state ? state->vcpu : kNoVcpu;
-    const std::uint64_t track = lane(TrackKind::kGuestSpans, process, interval.begin, interval.end,
-                                     fmt::format("guest spans: {}", guest_span_));
+    const std::uint64_t track = lane(guest_lanes_, process, interval.begin, interval.end);
     if (track == 0) return;
     const std::string name = interval.what.empty() ? guest_span_ : printable(interval.what);
     const std::string on = number_of == kNoVcpu ? "tid " + tid_text(interval.thread)
@@ -406,8 +405,6 @@ class PerfettoExporter : public Exporter {
 
   [[nodiscard]] Result<void> finish(const Naming& names) override {
     const Pipeline& pipeline = names.pipeline;
-    write_open_exit(pipeline);
-    write_asynchronous(pipeline);
     fused_.finish(pipeline.end());
     for (auto& [thread, vcpu] : vcpus_.entries())
       if (vcpu.counters.exits_track != 0) write_counters(vcpu.counters);
@@ -452,15 +449,10 @@ class PerfettoExporter : public Exporter {
                                       in.name(kPartNames[2]), in.name(kPartNames[3]),
                                       in.name(kPartNames[4])};
   };
-  struct Flow {
-    SpanId to = SpanId::kNone;
-    std::uint64_t number = 0;
-  };
-  // A request, an interrupt or a turn: held until the flows that lead to it are known.
-  struct Asynchronous {
-    Span span;
-    std::vector<Span> children;
-    std::vector<std::uint64_t> flows, ending_flows;
+  // A wake-up of a vCPU in an exit, and its flow to the exit's part that begins with it.
+  struct Wakeup {
+    Timestamp at;
+    std::uint64_t flow = 0;
   };
   struct GuestClock {
     // The last instant that add_clocks() got, on both clocks, and the last time that was returned.
@@ -483,10 +475,21 @@ class PerfettoExporter : public Exporter {
     Counters counters;
   };
 
-  // Returns the number of the flow of this kind that leaves the span. At most one flow of each kind
-  // leaves a span.
-  [[nodiscard]] static std::uint64_t flow_of(SpanId from, FlowKind kind) {
-    return static_cast<std::uint64_t>(from) << 2 | static_cast<std::uint64_t>(kind);
+  // Flows have even numbers that are counted, and those from requests to interrupts have odd ones,
+  // made of the requests' numbers. No number is made of a time: on a clock of microseconds, or in
+  // several VMs, much happens at one time.
+  [[nodiscard]] std::uint64_t next_flow() { return last_flow_ += 2; }
+  [[nodiscard]] static std::uint64_t interrupt_flow(std::uint64_t request) {
+    return 2 * request + 1;
+  }
+  // Returns the flow from the exit to what its notify began. Requests and turns may end before the
+  // exit does, or after it, so whichever is written first gets the number.
+  [[nodiscard]] std::uint64_t notify_flow(const NotifyExit& exit) {
+    if (notifies_.size() >= kMostFlows) notifies_.erase(notifies_.begin());
+    std::uint64_t& flow =
+        notifies_.try_emplace(notifies_.end(), {exit.begin, exit.thread}, 0)->second;
+    if (flow == 0) flow = next_flow();
+    return flow;
   }
   [[nodiscard]] std::uint64_t vm_track(ThreadId process) {
     std::uint64_t& track = vms_[process];
@@ -511,26 +514,21 @@ class PerfettoExporter : public Exporter {
     vcpu->name.text = "vCPU";  // used if there were too many names to number
     return *vcpu;
   }
-  [[nodiscard]] std::uint64_t function_track(const Span& span, const Pipeline& pipeline) {
+  [[nodiscard]] std::uint64_t function_track(const FunctionCall& call, const Pipeline& pipeline) {
     // A task that moves between vCPUs stays on one track.
-    const ThreadId thread = span.track.task == 0 ? span.track.thread : ThreadId{};
-    const auto key = std::tuple{span.track.machine, thread, span.track.task};
+    const ThreadId thread = call.task == 0 ? call.thread : ThreadId{};
+    const auto key = std::tuple{call.machine, thread, call.task};
     const auto [place, is_new] = functions_.try_emplace(key, 0);
     if (is_new) {
-      const bool of_vcpu = span.track.thread != ThreadId{};
       const std::uint64_t parent =
-          of_vcpu ? vcpu(span.track.thread, span.vcpu, pipeline).track : vm_track({});
-      const auto task = static_cast<std::uint32_t>(span.track.task);
+          call.thread != ThreadId{} ? vcpu(call.thread, kNoVcpu, pipeline).track : vm_track({});
+      const auto task = static_cast<std::uint32_t>(call.task);
       place->second = writer_.add_track(
           parent, task == 0 ? "guest functions" : fmt::format("guest task {}", task), 1, true);
     }
     return place->second;
   }
   void describe(const ExitSpan& exit, const Pipeline& pipeline) {
-    reason_ = texts_.reason(exit);
-    served_ = SpanId::kNone;
-    wakeups_.clear();
-    writes_ = exit.detail.access == Access::kWrite;
     annotations_.clear();
     const auto text = [this](std::uint64_t key, Text value) {
       annotations_.push_back({key, value});
@@ -551,43 +549,42 @@ class PerfettoExporter : public Exporter {
     if (exit.injected != kNoVector) annotations_.push_back({words_.injected, {}, exit.injected});
   }
   // Writes the exit with its parts inside, and QEMU's handlers inside the parts, in nested order.
-  void write_open_exit(const Pipeline& pipeline) {
-    if (!open_.is_open()) return;
-    const Span& exit = open_.exit();
-    const std::uint64_t track = vcpu(exit.track.thread, exit.vcpu, pipeline).track;
-    std::size_t woken = 0;
-    open_.walk(
-        [&](const Span& span) {
-          if (span.kind == SpanKind::kPart) {
-            Slice slice{words_.parts[static_cast<std::size_t>(span.part)], words_.of_part};
-            if (woken < wakeups_.size() && wakeups_[woken].to == span.id)
-              slice.ending_flows = {&wakeups_[woken++].number, 1};
-            writer_.begin(track, span.begin.ns(), slice);
-          } else if (span.kind == SpanKind::kHandler) {
-            begin_handler(track, span, pipeline);
-          } else {
-            begin_exit(track, span);
-          }
-        },
-        [&](const Span& span) { writer_.end(track, span.end.ns()); });
-    open_.close();
-  }
-  void begin_exit(std::uint64_t track, const Span& span) {
+  void write_exit(const ExitSpan& exit, const Pipeline& pipeline) {
+    const std::uint64_t track = vcpu(exit.thread, exit.vcpu, pipeline).track;
+    const std::vector<HandlerRun> handlers = handlers_of(exit);
+    const bool is_served = std::ranges::find(handlers, true, &HandlerRun::served) != handlers.end();
     std::array<std::uint64_t, 2> flows{};
     std::size_t count = 0;
-    if (served_ != SpanId::kNone) flows[count++] = flow_of(span.id, FlowKind::kServedBy);
-    // A request may name this exit as the one of its notify, long after the exit is written.
-    if (writes_) flows[count++] = flow_of(span.id, FlowKind::kNotify);
-    const Slice slice{reason_, words_.of_exit, annotations_, {flows.data(), count}, {}};
-    writer_.begin(track, span.begin.ns(), slice);
-  }
-  void begin_handler(std::uint64_t track, const Span& span, const Pipeline& pipeline) {
-    const NameId shown = span.region != kNoName ? span.region : span.name;
-    const Annotation event{words_.event, texts_.value(span.name, pipeline)};
-    const std::uint64_t flow = flow_of(span.parent, FlowKind::kServedBy);
-    Slice slice{texts_.name(shown, pipeline), words_.of_handler, {&event, 1}, {}, {}};
-    if (span.id == served_) slice.ending_flows = {&flow, 1};
-    writer_.begin(track, span.begin.ns(), slice);
+    if (is_served) flows[count++] = next_flow();
+    // Only an exit with a write can carry a guest's notify.
+    if (exit.detail.is_device_write()) flows[count++] = notify_flow({exit.start, exit.thread});
+    writer_.begin(track, exit.start.ns(),
+                  {texts_.reason(exit), words_.of_exit, annotations_, {flows.data(), count}, {}});
+    std::vector<Wakeup>* wakeups = wakeups_.find(exit.thread);
+    std::size_t next = 0;
+    bool slept = false;
+    walk(
+        exit, handlers,
+        [&](const PartInterval& part) {
+          Slice slice{words_.parts[static_cast<std::size_t>(part.part)], words_.of_part};
+          const bool sleeps = part.part == Part::kBlocked || part.part == Part::kHalted;
+          if (std::exchange(slept, sleeps) && wakeups != nullptr) {
+            while (next < wakeups->size() && (*wakeups)[next].at < part.begin) ++next;
+            if (next < wakeups->size() && (*wakeups)[next].at == part.begin)
+              slice.ending_flows = {&(*wakeups)[next].flow, 1};
+          }
+          writer_.begin(track, part.begin.ns(), slice);
+        },
+        [&](const HandlerRun& handler) {
+          const Annotation event{words_.event, texts_.value(handler.event->event, pipeline)};
+          Slice slice{texts_.name(handler.event->name(), pipeline), words_.of_handler, {&event, 1}};
+          if (handler.served) slice.ending_flows = {flows.data(), 1};
+          writer_.begin(track, handler.begin.ns(), slice);
+          writer_.end(track, handler.end.ns());
+        },
+        [&](const PartInterval& part) { writer_.end(track, part.end.ns()); });
+    writer_.end(track, exit.end.ns());
+    if (wakeups != nullptr) wakeups->clear();
   }
   void count(const ExitSpan& exit, const Pipeline& pipeline) {
     Vcpu& of = vcpu(exit.thread, exit.vcpu, pipeline);
@@ -627,9 +624,9 @@ class PerfettoExporter : public Exporter {
 
   // Slices of one track must not overlap, so this returns a lane that is free when the span begins,
   // or a new one. Spans come in the order of their ends, so the spans of a lane have ended before.
-  [[nodiscard]] std::uint64_t lane(TrackKind kind, ThreadId process, Timestamp begin, Timestamp end,
-                                   std::string_view name) {
-    std::vector<Lane>& lanes = lanes_[{kind, process}];
+  [[nodiscard]] std::uint64_t lane(std::string_view name, ThreadId process, Timestamp begin,
+                                   Timestamp end) {
+    std::vector<Lane>& lanes = lanes_[{process, name}];
     for (Lane& lane : lanes) {
       if (lane.busy_until > begin) continue;
       lane.busy_until = end;
@@ -642,27 +639,22 @@ class PerfettoExporter : public Exporter {
     lanes.push_back({writer_.add_track(vm_track(process), name, 100), end});
     return lanes.back().track;
   }
-  // Writes the request, interrupt or turn in asynchronous_, which is held back because the flows
-  // that lead to a span come after the span.
-  void write_asynchronous(const Pipeline& pipeline) {
-    if (!asynchronous_) return;
-    const auto [span, children, flows, ending_flows] = std::move(*asynchronous_);
-    asynchronous_.reset();
-    if (span.kind == SpanKind::kTurn) return write_turn(span, children, flows);
-    const bool request = span.kind == SpanKind::kRequest;
-    const std::uint64_t track = lane(span.track.kind, span.track.thread, span.begin, span.end,
-                                     request ? "requests" : "interrupts");
-    if (track == 0) return;
-    const Text name = request ? texts_.name(span.name, pipeline) : texts_.interrupt(span.number);
-    const std::uint64_t category = request ? words_.of_request : words_.of_interrupt;
-    writer_.begin(track, span.begin.ns(), {name, category, {}, flows, ending_flows});
-    for (const Span& stage : children)
-      write_slice(track, stage, kRequestStageNames[stage.number], words_.of_stage);
-    writer_.end(track, span.end.ns());
-  }
-  // Writes the wake-up on the track of the vCPU that woke the thread, else on a track of the VM.
-  void write_wakeup(const Span& span, const Pipeline& pipeline) {
-    const ThreadId woken{static_cast<std::int32_t>(span.number)}, waker = span.track.thread;
+  // Writes a wake-up that leads to a part of an exit, on the track of the vCPU that woke the
+  // thread, else on a track of the VM.
+  void on_wakeup(const ThreadChange& change, const Pipeline& pipeline) {
+    const ThreadId woken = change.thread;
+    const auto vcpu = pipeline.vcpu(woken);
+    // Outside an exit there is no part that the wake-up could lead to.
+    const bool in_exit = vcpu && (vcpu->where == VcpuState::Where::kKernel ||
+                                  vcpu->where == VcpuState::Where::kUser);
+    if (!in_exit || !vcpu->off_cpu || !pipeline.counts(woken)) return;
+    std::vector<Wakeup>* wakeups = wakeups_.get(woken, kMostThreads);
+    if (wakeups == nullptr || wakeups->size() >= ExitTracker::kMostIntervals) return;
+    // sched_waking and then sched_wakeup report the same wake-up.
+    if (!wakeups->empty() && wakeups->back().at >= *vcpu->off_cpu) return;
+    wakeups->push_back({change.at, next_flow()});
+    // An interrupt may hit any thread, and the idle thread carries out wake-ups for other CPUs.
+    const ThreadId waker = change.context == WakeContext::kThread ? change.other : ThreadId{};
     const Vcpu* of_waker = vcpus_.find(waker);
     std::uint64_t track = of_waker == nullptr ? 0 : of_waker->track;
     if (track == 0) {
@@ -676,33 +668,15 @@ class PerfettoExporter : public Exporter {
             ? "interrupt"
             : fmt::format("{}-{}", host_comm(context_.timeline, waker), tid_of(waker));
     const std::string whom =
-        span.vcpu == kNoVcpu ? "tid " + tid_text(woken) : fmt::format("vCPU {}", span.vcpu);
+        vcpu->vcpu == kNoVcpu ? "tid " + tid_text(woken) : fmt::format("vCPU {}", vcpu->vcpu);
     const Text name = writer_.name(fmt::format("{} wakes {}", who, whom));
-    const std::uint64_t flow = flow_of(span.id, FlowKind::kWakeup);
-    writer_.instant(track, span.begin.ns(), {name, words_.of_wakeup, {}, {&flow, 1}});
+    writer_.instant(track, change.at.ns(),
+                    {name, words_.of_wakeup, {}, {&wakeups->back().flow, 1}, {}});
   }
-  // Writes the turn on the worker's own track, where turns never overlap.
-  void write_turn(const Span& span, const std::vector<Span>& parts,
-                  const std::vector<std::uint64_t>& flows) {
-    const ThreadId worker = span.track.thread;
-    const ThreadId process{static_cast<std::int32_t>(span.track.task)};
-    std::uint64_t& track = worker_tracks_[worker];
-    if (track == 0) {
-      if (worker_tracks_.size() > kMostThreads) return;
-      const std::string name =
-          fmt::format("{} (tid {})", host_comm(context_.timeline, worker), tid_text(worker));
-      track = writer_.add_track(vm_track(process), name, 95);
-    }
-    const std::string_view name = span.number != 0 ? "serves a notify" : "turn";
-    writer_.begin(track, span.begin.ns(), {writer_.name(name), words_.of_vhost, {}, flows, {}});
-    for (const Span& part : parts)
-      write_slice(track, part, kTurnPartNames[part.number], words_.of_turn_part);
-    writer_.end(track, span.end.ns());
-  }
-  void write_slice(std::uint64_t track, const Span& span, std::string_view name,
+  void write_slice(std::uint64_t track, Timestamp begin, Timestamp end, std::string_view name,
                    std::uint64_t category) {
-    writer_.begin(track, span.begin.ns(), {writer_.name(name), category});
-    writer_.end(track, span.end.ns());
+    writer_.begin(track, begin.ns(), {writer_.name(name), category});
+    writer_.end(track, end.ns());
   }
 
   // Facts about the recording itself, and the native events of its kernels.
@@ -785,7 +759,7 @@ class PerfettoExporter : public Exporter {
 
   const ExportContext context_;
   bool events_;
-  std::string guest_span_;
+  std::string guest_span_, guest_lanes_;
   Writer writer_;
   const Words words_{writer_};
   Texts texts_;
@@ -796,20 +770,15 @@ class PerfettoExporter : public Exporter {
   ThreadTable<Vcpu> vcpus_;
   Vcpu other_vcpus_;  // stands for all vCPUs beyond kMostThreads
   std::map<std::tuple<MachineId, ThreadId, std::uint64_t>, std::uint64_t> functions_;
-  std::map<std::pair<TrackKind, ThreadId>, std::vector<Lane>> lanes_;
-  std::map<std::uint32_t, std::uint64_t> lost_;      // by CPU
-  std::map<ThreadId, std::uint64_t> wakeup_tracks_;  // by the VM's process
+  std::map<std::pair<ThreadId, std::string_view>, std::vector<Lane>> lanes_;  // by process and name
+  std::map<std::uint32_t, std::uint64_t> lost_;                               // by CPU
+  std::map<ThreadId, std::uint64_t> wakeup_tracks_;                           // by the VM's process
   std::map<ThreadId, std::uint64_t> worker_tracks_;
-  // The exit whose children are still to come, and facts about the exit that come before its span.
-  NestedExit open_;
-  Text reason_;
-  std::vector<Annotation> annotations_;
-  SpanId served_ = SpanId::kNone;  // the handler that served the exit
-  bool writes_ = false;            // the exit may carry a notify
-  std::vector<Flow> wakeups_;      // wake-ups that led to the exit's parts, in order
-  std::optional<Asynchronous> asynchronous_;
-  std::set<std::uint64_t> ended_flows_;
-  std::uint64_t about_track_ = 0;  // for facts about the recording
+  std::vector<Annotation> annotations_;  // of the exit that is written
+  std::uint64_t last_flow_ = 0;
+  std::map<std::pair<Timestamp, ThreadId>, std::uint64_t> notifies_;  // flows, by NotifyExit
+  ThreadTable<std::vector<Wakeup>> wakeups_;  // by vCPU thread, since its last exit
+  std::uint64_t about_track_ = 0;             // for facts about the recording
   std::uint64_t lost_track_ = 0;
   std::uint64_t left_out_ = 0;  // spans for which there was no lane
 };

@@ -386,47 +386,75 @@ class ExitRowExporter final : public RowExporter {
     writer_.number(exit.halt ? 1 : 0);
     writer_.end();
   }
-  void span(const Span& span, const Pipeline& pipeline) override {
-    if (span.kind == SpanKind::kRequest) span_row(span, &request_, nullptr, nullptr, pipeline);
-    if (span.kind == SpanKind::kInterrupt) span_row(span, nullptr, &interrupt_, nullptr, pipeline);
+  void request(const RequestSpan& request, const Pipeline& pipeline) override {
+    const auto& notified = request.notified;
+    write({.thread = request.process,
+           .begin = request.start,
+           .end = request.end,
+           .name = pipeline.request_name(request.spec),
+           .number = static_cast<std::uint32_t>(request.spec),
+           .notified = notified ? std::optional(notified->begin) : std::nullopt,
+           .block = request.block},
+          pipeline);
   }
-  void request(const RequestSpan& request, const Pipeline&) override { request_ = request; }
-  void interrupt(const IrqSpan& interrupt, const Pipeline&) override { interrupt_ = interrupt; }
+  void interrupt(const IrqSpan& irq, const Pipeline& pipeline) override {
+    const bool has_pin = irq.origin == IrqSpan::Origin::kLine;
+    write({.thread = irq.process,
+           .begin = irq.raised,
+           .end = irq.end(),
+           .number = irq.vector,
+           .complete = irq.ended.has_value(),
+           .injected = irq.injected,
+           .entered = irq.entered,
+           .origin = kOrigins[static_cast<std::size_t>(irq.origin)],
+           .pin = has_pin ? std::optional<std::uint64_t>(irq.pin) : std::nullopt},
+          pipeline);
+  }
   void call(const FunctionCall& call, const Pipeline& pipeline) override {
-    Span span;
-    span.track.thread = call.thread;
     const auto vcpu = pipeline.vcpu(call.thread);
-    span.vcpu = vcpu ? vcpu->vcpu : kNoVcpu;
-    span.begin = call.begin;
-    span.end = call.end;
-    span.name = pipeline.stacks().innermost(call.stack);
-    span.number = call.depth;
-    span.complete = call.complete;
-    span_row(span, nullptr, nullptr, &call, pipeline);
+    write({.thread = call.thread,
+           .vcpu = vcpu ? vcpu->vcpu : kNoVcpu,
+           .begin = call.begin,
+           .end = call.end,
+           .name = pipeline.stacks().innermost(call.stack),
+           .number = call.depth,
+           .complete = call.complete,
+           .task = call.task,
+           .stack = call.stack},
+          pipeline);
   }
 
  private:
-  // Writes the row of a span with what is known of the request, the interrupt or the call.
-  void span_row(const Span& span, const RequestSpan* request, const IrqSpan* irq,
-                const FunctionCall* call, const Pipeline& pipeline) {
-    begin_row(pipeline.processes().of(span.track.thread, {}), span.vcpu, span.track.thread,
-              span.begin, span.end);
-    name(span.name, pipeline);
-    writer_.number(number_unless_none(span.number));
-    writer_.number(span.complete ? 1 : 0);
-    writer_.time(request != nullptr ? request->notified : std::nullopt);
-    writer_.time(irq != nullptr ? irq->injected : std::nullopt);
-    writer_.time(irq != nullptr ? irq->entered : std::nullopt);
-    quoted(irq != nullptr ? kOrigins[static_cast<std::size_t>(irq->origin)] : std::string_view());
-    irq != nullptr && irq->origin == IrqSpan::Origin::kLine ? writer_.number(irq->pin)
-                                                            : writer_.nothing();
-    call != nullptr ? writer_.number(call->task) : writer_.nothing();
-    times(span.begin);
-    stack(call != nullptr ? call->stack : kNoStack, pipeline);
-    const auto block = request != nullptr ? request->block : std::nullopt;
-    writer_.time(block ? block->queued : std::nullopt);
-    writer_.time(block ? std::optional(block->issued) : std::nullopt);
-    writer_.time(block ? std::optional(block->completed) : std::nullopt);
+  // The row of a request, an interrupt or a call. Cells without a value stay empty.
+  struct Row {
+    ThreadId thread{};
+    std::int32_t vcpu = kNoVcpu;
+    Timestamp begin{}, end{};
+    NameId name = kNoName;
+    std::uint32_t number = 0;
+    bool complete = true;
+    std::optional<Timestamp> notified = {}, injected = {}, entered = {};
+    std::string_view origin = {};
+    std::optional<std::uint64_t> pin = {}, task = {};
+    StackId stack = kNoStack;
+    std::optional<BlockTimes> block = {};
+  };
+  void write(const Row& row, const Pipeline& pipeline) {
+    begin_row(pipeline.processes().of(row.thread, {}), row.vcpu, row.thread, row.begin, row.end);
+    name(row.name, pipeline);
+    writer_.number(number_unless_none(row.number));
+    writer_.number(row.complete ? 1 : 0);
+    writer_.time(row.notified);
+    writer_.time(row.injected);
+    writer_.time(row.entered);
+    quoted(row.origin);
+    writer_.number(row.pin);
+    writer_.number(row.task);
+    times(row.begin);
+    stack(row.stack, pipeline);
+    writer_.time(row.block ? row.block->queued : std::nullopt);
+    writer_.time(row.block ? std::optional(row.block->issued) : std::nullopt);
+    writer_.time(row.block ? std::optional(row.block->completed) : std::nullopt);
     writer_.end();
   }
   // name(), stack() and woken_by() write one cell each. A text is quoted once and kept.
@@ -471,8 +499,6 @@ class ExitRowExporter final : public RowExporter {
   std::size_t kept_ = 0;               // bytes of stacks_
   std::array<std::string, 4> nested_;  // for each NestedLevel
   ExitTexts<std::string> exits_;       // exits' cells of reason and detail
-  RequestSpan request_;                // the request whose span comes next
-  IrqSpan interrupt_;                  // the interrupt whose span comes next
 };
 
 template <typename Of>
@@ -506,13 +532,13 @@ std::span<const RowKind> row_kinds() {
        kExits | kFaults,
        make<WorkingSetRowExporter>,
        {"address", "length", "faults", "wall_ns", "boot", "slot", "slot_offset"}},
-      {"requests", kSpans | kRequests, make<ExitRowExporter>, kSpanColumns},
+      {"requests", kRequests, make<ExitRowExporter>, kSpanColumns},
       {"vhost",
        kRequests,
        make<VhostRowExporter>,
        {"name", "ran_at_ns", "ran_ns", "preempted_ns", "notified_ns", "raised_ns", "wall_ns",
         "boot"}},
-      {"interrupts", kSpans | kInterrupts, make<ExitRowExporter>, kSpanColumns},
+      {"interrupts", kInterrupts, make<ExitRowExporter>, kSpanColumns},
       {"functions", kCalls, make<ExitRowExporter>, kSpanColumns},
       {"guest-spans",
        kGuestIntervals,

@@ -13,8 +13,8 @@
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
+#include "merge/export/exit_walk.h"
 #include "merge/export/exporter.h"
-#include "merge/export/nested_exit.h"
 #include "merge/pass/naming.h"
 #include "plugin/format/directory_writer.h"
 #include "plugin/format/record.h"
@@ -54,40 +54,40 @@ class UftraceExporter final : public Exporter {
   ~UftraceExporter() override { directory_.discard(); }
 
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kChanges | SpanClass::kExits | SpanClass::kSpans | SpanClass::kFunctions;
+    return SpanClass::kChanges | SpanClass::kExits | SpanClass::kIntervals | SpanClass::kGuestRuns |
+           SpanClass::kFunctions;
   }
-  void exit(const ExitSpan& exit, const Pipeline&) override {
-    write_open_exit();
-    reason_ = address("vmexit:" + reason_text(context_.timeline.source(exit.source), exit.reason));
-    const std::string detail = detail_text(exit.detail);
-    arguments_.clear();
-    append(arguments_, exit.rip);
-    append(arguments_, static_cast<std::uint16_t>(detail.size()));
-    arguments_ += detail;
-    arguments_.resize((arguments_.size() + 7) / 8 * 8);
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
+    const std::string reason = reason_text(context_.timeline.source(exit.source), exit.reason),
+                      detail = detail_text(exit.detail);
+    std::string arguments;
+    append(arguments, exit.rip);
+    append(arguments, static_cast<std::uint16_t>(detail.size()));
+    arguments += detail;
+    arguments.resize((arguments.size() + 7) / 8 * 8);
+    Task& on = vcpu(exit.thread, exit.vcpu, exit.start);
+    enter(on, exit.start, address("vmexit:" + reason), arguments);
+    const auto leave_out = [](const PartInterval&) {};
+    walk(
+        exit, handlers_of(exit), leave_out,
+        [&](const HandlerRun& handler) {
+          const std::string_view name = pipeline.names()[handler.event->name()];
+          enter(on, handler.begin, address(fmt::format("qemu:{}", name)), {});
+          leave(on, handler.end);
+        },
+        leave_out);
+    leave(on, exit.end);
   }
-  void begin(const Span& span, const Pipeline& pipeline) override {
-    write_open_exit();
-    enter(task(span), span.begin, address(pipeline.names()[span.name]), {});
+  void guest_run(const GuestRun& run, const Pipeline&) override {
+    Task& on = vcpu(run.thread, run.vcpu, run.begin);
+    enter(on, run.begin, address("guest_mode"), {});
+    leave(on, run.end);
   }
-  void span(const Span& span, const Pipeline& pipeline) override {
-    if (open_.is_open() && (span.kind == SpanKind::kPart || span.kind == SpanKind::kHandler))
-      open_.add(span);
-    if (span.kind == SpanKind::kHandler) {
-      handler_names_[span.id] = address(fmt::format(
-          "qemu:{}", pipeline.names()[span.region != kNoName ? span.region : span.name]));
-    } else if (span.kind == SpanKind::kExit) {
-      write_open_exit();
-      open_.start(span);
-    } else if (span.kind == SpanKind::kGuest) {
-      write_open_exit();
-      enter(task(span), span.begin, address("guest_mode"), {});
-      leave(task(span), span.end);
-    } else if (span.kind == SpanKind::kFunction) {
-      write_open_exit();
-      leave(task(span), span.end);
-    }
+  void begin(const FunctionCall& call, const Pipeline& pipeline) override {
+    const NameId function = pipeline.stacks().innermost(call.stack);
+    enter(task(call), call.begin, address(pipeline.names()[function]), {});
   }
+  void end(const FunctionCall& call, const Pipeline&) override { leave(task(call), call.end); }
   void event(const Event& event, const Pipeline& pipeline) override {
     if (event.machine != MachineId::kHost) return;
     for (const ThreadChange& change : pipeline.changes()) {
@@ -98,7 +98,6 @@ class UftraceExporter final : public Exporter {
   }
 
   [[nodiscard]] Result<void> finish(const Naming&) override {
-    write_open_exit();
     std::uint64_t elapsed = 0;
     for (auto& [key, task] : tasks_) {
       while (!task.stack.empty()) leave(task, task.last);
@@ -134,7 +133,9 @@ class UftraceExporter final : public Exporter {
     Timestamp first, last;
     std::vector<std::uint64_t> stack;
   };
-  using TaskKey = std::tuple<TrackKind, MachineId, ThreadId, std::uint64_t>;
+  // kVcpu: by thread; kGuest: by machine, and by the guest's task or, if that is 0, by thread.
+  enum class TaskKind : std::uint8_t { kVcpu, kGuest };
+  using TaskKey = std::tuple<TaskKind, MachineId, ThreadId, std::uint64_t>;
 
   void keep(Result<void> done) {
     if (status_ && !done) status_ = std::move(done);
@@ -144,24 +145,29 @@ class UftraceExporter final : public Exporter {
     if (!fd) keep(tl::unexpected(fd.error()));
     return {fd ? std::move(*fd) : UniqueFd(), directory_.path() + "/" + name};
   }
-  Task& task(const Span& span) {
+  Task& vcpu(ThreadId thread, std::int32_t vcpu, Timestamp begin) {
+    const TaskKey key{TaskKind::kVcpu, MachineId::kHost, thread, 0};
+    if (const auto found = tasks_.find(key); found != tasks_.end()) return found->second;
+    const bool has_id = life_of(thread) == 0;
+    return add_task(key, has_id ? static_cast<std::uint32_t>(tid_of(thread)) : guest_tid(),
+                    vcpu == kNoVcpu ? fmt::format("vCPU of {}", tid_text(thread))
+                                    : fmt::format("vCPU {}", vcpu),
+                    begin);
+  }
+  Task& task(const FunctionCall& call) {
     // A guest's task that moves between vCPUs stays one task.
-    const ThreadId of = span.track.task == 0 ? span.track.thread : ThreadId{};
-    const TaskKey key{span.track.kind, span.track.machine, of, span.track.task};
-    auto found = tasks_.find(key);
-    if (found != tasks_.end()) return found->second;
-    const std::string thread = tid_text(span.track.thread);
-    const bool is_vcpu = span.track.kind == TrackKind::kVcpu;
-    const bool has_id = is_vcpu && life_of(span.track.thread) == 0;
-    const std::uint32_t tid = has_id ? static_cast<std::uint32_t>(tid_of(span.track.thread))
-                                     : kFirstGuestTask + guest_tasks_++;
-    const std::string name = is_vcpu ? (span.vcpu == kNoVcpu ? fmt::format("vCPU of {}", thread)
-                                                             : fmt::format("vCPU {}", span.vcpu))
-                             : span.track.task == 0 ? fmt::format("guest {}", span.vcpu)
-                                                    : fmt::format("guest task {}", span.track.task);
-    keep(directory_.add_task(tid, name, span.begin.ns()));
-    return tasks_
-        .emplace(key, Task{open_file(fmt::format("{}.dat", tid)), span.begin, span.begin, {}})
+    const ThreadId of = call.task == 0 ? call.thread : ThreadId{};
+    const TaskKey key{TaskKind::kGuest, call.machine, of, call.task};
+    if (const auto found = tasks_.find(key); found != tasks_.end()) return found->second;
+    return add_task(
+        key, guest_tid(),
+        call.task == 0 ? fmt::format("guest {}", kNoVcpu) : fmt::format("guest task {}", call.task),
+        call.begin);
+  }
+  [[nodiscard]] std::uint32_t guest_tid() { return kFirstGuestTask + guest_tasks_++; }
+  Task& add_task(const TaskKey& key, std::uint32_t tid, const std::string& name, Timestamp begin) {
+    keep(directory_.add_task(tid, name, begin.ns()));
+    return tasks_.emplace(key, Task{open_file(fmt::format("{}.dat", tid)), begin, begin, {}})
         .first->second;
   }
   Appender& perf(std::uint32_t cpu) {
@@ -201,25 +207,9 @@ class UftraceExporter final : public Exporter {
     task.stack.pop_back();
     write(task, RecordType::kExit, at, address, {});
   }
-  void write_open_exit() {
-    if (!open_.is_open()) return;
-    Task& on = task(open_.exit());
-    open_.walk(
-        [&](const Span& span) {
-          if (span.kind == SpanKind::kPart) return;
-          const bool is_exit = span.kind == SpanKind::kExit;
-          enter(on, span.begin, is_exit ? reason_ : handler_names_[span.id],
-                is_exit ? std::string_view(arguments_) : std::string_view());
-        },
-        [&](const Span& span) {
-          if (span.kind != SpanKind::kPart) leave(on, span.end);
-        });
-    open_.close();
-    handler_names_.clear();
-  }
   // Writes PERF_RECORD_SWITCH for a vCPU's thread.
   void add_switch(const Event& event, ThreadId thread, bool out, bool preempted) {
-    if (!tasks_.contains({TrackKind::kVcpu, MachineId::kHost, thread, 0})) return;
+    if (!tasks_.contains({TaskKind::kVcpu, MachineId::kHost, thread, 0})) return;
     Appender& file = perf(event.cpu);
     std::string& bytes = file.bytes();
     append<std::uint32_t>(bytes, 14);
@@ -237,10 +227,6 @@ class UftraceExporter final : public Exporter {
   std::map<std::uint32_t, Appender> perf_;
   std::unordered_map<std::string, std::uint64_t> addresses_;
   std::vector<std::string> names_;
-  std::map<SpanId, std::uint64_t> handler_names_;  // of the open exit
-  NestedExit open_;
-  std::uint64_t reason_ = 0;
-  std::string arguments_;
   std::uint32_t guest_tasks_ = 0;
   Result<void> status_;
 };

@@ -94,6 +94,8 @@ struct HandlerEvent {
   NameId event = kNoName;
   NameId region = kNoName;  // the memory region that was accessed, if the event names one
   bool ends = false;        // the event is traced after the device answered (a region's read)
+  // Returns the region's name, else the event's.
+  [[nodiscard]] NameId name() const { return region != kNoName ? region : event; }
 };
 
 inline constexpr KvmDetail kNoDetail{0, 0, DetailKind::kNone, Access::kNone, false};

@@ -40,9 +40,8 @@ EventClass events_for(SpanClass selected, Role role) {
     events = events | EventClass::kInterrupts;
   if (has(selected, SpanClass::kRequests)) events = events | EventClass::kRequests;
   if (has(selected, SpanClass::kHostRuns)) events = events | EventClass::kHostRuns;
-  if (has(selected, SpanClass::kHalts | SpanClass::kWaits | SpanClass::kWakeups |
-                        SpanClass::kDeeds | SpanClass::kGuestIntervals | SpanClass::kStalls |
-                        SpanClass::kFaults))
+  if (has(selected, SpanClass::kHalts | SpanClass::kWaits | SpanClass::kDeeds |
+                        SpanClass::kGuestIntervals | SpanClass::kStalls | SpanClass::kFaults))
     events = events | EventClass::kHalts;
   if (has(selected, SpanClass::kStalls | SpanClass::kFaults)) events = events | EventClass::kFaults;
   return events;

@@ -24,12 +24,12 @@ void RequestTable::add(const Delivered& delivered) {
   path.to_injection.add(elapsed(request.end, delivered.injected));
   if (request.irqfd) ++path.irqfd;
   if (delivered.posted) ++path.posted;
-  if (request.notified) path.whole.add(elapsed(*request.notified, delivered.injected));
+  if (request.notified) path.whole.add(elapsed(request.notified->begin, delivered.injected));
 }
 
 void RequestTable::add(const RequestSpan& request) {
   Row& row = this->row(request.spec);
-  if (request.notified) row.path.from_notify.add(elapsed(*request.notified, request.start));
+  if (request.notified) row.path.from_notify.add(elapsed(request.notified->begin, request.start));
   if (request.block) add(*request.block, request, row.path);
   const std::uint64_t total = elapsed(request.start, request.end);
   Histogram& all = row.request.total;

@@ -14,7 +14,6 @@
 namespace trapline::fuzz {
 namespace {
 
-constexpr std::size_t kMostExits = 4096;  // whose parts may still come
 constexpr std::uint64_t kMostTexts = 64;
 
 std::uint64_t sum(const Parts& parts) {
@@ -23,11 +22,11 @@ std::uint64_t sum(const Parts& parts) {
   return all;
 }
 
-// A guest's task that moves between vCPUs stays on one track.
-std::string track_of(const Track& track) {
-  const ThreadId thread = track.task == 0 ? track.thread : ThreadId{};
-  return fmt::format("{} {} {}", static_cast<unsigned>(track.machine),
-                     static_cast<std::int32_t>(thread), track.task);
+// A guest's task that moves between vCPUs keeps its stack.
+std::string stack_of(const FunctionCall& call) {
+  const ThreadId thread = call.task == 0 ? call.thread : ThreadId{};
+  return fmt::format("{} {} {}", static_cast<unsigned>(call.machine),
+                     static_cast<std::int32_t>(thread), call.task);
 }
 
 void check_intervals(const ExitSpan& exit) {
@@ -89,8 +88,8 @@ void CheckedSpans::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   hold(exit.end >= exit.start, "an exit ends before it begins");
   hold(sum(exit.parts) == exit.total(), "an exit's parts do not sum to its time");
   Lived& thread = threads_[exit.thread];
-  hold(!in_order_ || exit.start >= thread.exit_end, "two exits of a thread overlap");
-  thread.exit_end = exit.end;
+  hold(!in_order_ || exit.start >= thread.end, "an exit overlaps another or a run of the guest");
+  thread.end = exit.end;
   thread.ns += exit.total();
   const auto shares = pipeline.waits()->shares();
   if (!in_order_ || pipeline.exits().counters().intervals_left_out != 0) return;
@@ -113,31 +112,26 @@ void CheckedSpans::states(std::span<const StateRun> runs, const Pipeline&) {
   }
 }
 
-void CheckedSpans::span(const Span& span, const Pipeline&) {
-  hold(!in_order_ || span.end >= span.begin, "a span ends before it begins");
-  if (span.kind == SpanKind::kGuest || span.kind == SpanKind::kExit) {
-    Lived& thread = threads_[span.track.thread];
-    hold(!in_order_ || span.begin >= thread.span_end, "two spans of a vCPU overlap");
-    thread.span_end = span.end;
-    if (span.kind == SpanKind::kGuest) thread.ns += span.length();
-    if (exits_.size() == kMostExits) exits_.erase(exits_.begin());
-    if (span.kind == SpanKind::kExit) exits_[span.id] = {span.begin, span.end};
-  } else if (span.kind == SpanKind::kPart) {
-    const auto exit = exits_.find(span.parent);
-    hold(!in_order_ || exit == exits_.end() ||
-             (span.begin >= exit->second.first && span.end <= exit->second.second),
-         "a part lies outside of its exit");
-  } else if (span.kind == SpanKind::kFunction) {
-    const auto track = calls_.find(track_of(span.track));
-    hold(track != calls_.end() && !track->second.empty(), "a call ends that did not begin");
-    hold(track->second.back() == Call{span.begin, span.name, span.number},
-         "a call ends before one that it made");
-    track->second.pop_back();
-  }
+void CheckedSpans::guest_run(const GuestRun& run, const Pipeline&) {
+  Lived& thread = threads_[run.thread];
+  hold(!in_order_ || run.end >= run.begin, "a run of the guest ends before it begins");
+  hold(!in_order_ || run.begin >= thread.end, "a run of the guest overlaps an exit");
+  thread.end = run.end;
+  thread.ns += elapsed(run.begin, run.end);
 }
 
-void CheckedSpans::begin(const Span& span, const Pipeline&) {
-  calls_[track_of(span.track)].push_back({span.begin, span.name, span.number});
+void CheckedSpans::begin(const FunctionCall& call, const Pipeline&) {
+  calls_[stack_of(call)].push_back(call);
+}
+
+void CheckedSpans::end(const FunctionCall& call, const Pipeline&) {
+  const auto open = calls_.find(stack_of(call));
+  hold(open != calls_.end() && !open->second.empty(), "a call ends that did not begin");
+  const FunctionCall& last = open->second.back();
+  hold(last.begin == call.begin && last.stack == call.stack && last.depth == call.depth,
+       "a call ends before one that it made");
+  open->second.pop_back();
+  hold(!in_order_ || call.end >= call.begin, "a call ends before it begins");
 }
 
 void CheckedSpans::finish(const Pipeline& pipeline) const {

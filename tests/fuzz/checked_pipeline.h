@@ -5,7 +5,7 @@
 //   wait        the culprits' shares sum to the preempted and blocked parts
 //   stall       its causes sum to its time
 //   vCPU        exits, runs of the guest and other states sum to its time; none overlaps another
-//   span        parts lie in their exit; calls of one track end in the order in which they nest
+//   call        the calls of one stack end in the order in which they nest
 //   counters    every kvm_exit is a span, or counted once for what it is instead; so is every entry
 //
 // Broken guarantees are told by a line that begins with "ERROR:".
@@ -36,8 +36,9 @@ class CheckedSpans : public SpanSink {
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void states(std::span<const StateRun> runs, const Pipeline& pipeline) override;
   void stall(const Stall& stall, const Pipeline& pipeline) override;
-  void span(const Span& span, const Pipeline& pipeline) override;
-  void begin(const Span& span, const Pipeline& pipeline) override;
+  void guest_run(const GuestRun& run, const Pipeline& pipeline) override;
+  void begin(const FunctionCall& call, const Pipeline& pipeline) override;
+  void end(const FunctionCall& call, const Pipeline& pipeline) override;
 
   // After Pipeline::finish().
   void finish(const Pipeline& pipeline) const;
@@ -45,20 +46,12 @@ class CheckedSpans : public SpanSink {
  private:
   struct Lived {
     std::uint64_t ns = 0;  // of exits, runs of the guest and other states
-    Timestamp exit_end;    // of the last exit
-    Timestamp span_end;    // of the last one on its track
+    Timestamp end;         // of the last exit or run of the guest
   };
   Timestamp last_;
   bool in_order_ = true;  // else intervals may overlap, and only sums and counters are held
   std::map<ThreadId, Lived> threads_;
-  struct Call {
-    Timestamp begin;
-    NameId function = kNoName;
-    std::uint32_t depth = 0;
-    friend bool operator==(const Call&, const Call&) = default;
-  };
-  std::map<std::string, std::vector<Call>> calls_;  // open, by track
-  std::map<SpanId, std::pair<Timestamp, Timestamp>> exits_;
+  std::map<std::string, std::vector<FunctionCall>> calls_;  // open, by stack
   std::uint64_t kvm_exits_ = 0, kvm_entries_ = 0, deaths_ = 0;
 };
 

@@ -18,6 +18,7 @@ namespace {
 
 // The kinds of spans in docs/formats/page.md; the kind of a Part is kFirstPart plus its number.
 constexpr std::size_t kGuest = 0, kFirstPart = 1, kHandler = 6;
+constexpr std::size_t kind_of(Part part) { return kFirstPart + static_cast<std::size_t>(part); }
 
 }  // namespace
 
@@ -66,50 +67,51 @@ void TimelinePage::event(const Event& event, const Pipeline& pipeline) {
 void TimelinePage::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const std::string reason = printable(reason_text(timeline_.source(exit.source), exit.reason));
   for (const PartInterval& interval : exit.intervals) {
-    const auto part = static_cast<std::size_t>(interval.part);
     const bool user = interval.part == Part::kUser;
     std::string text = interval.part == Part::kKernel ? "kernel: " + reason
                        : user                         ? "QEMU"
-                                                      : std::string(kPartNames[part]);
+                              : std::string(kPartNames[static_cast<std::size_t>(interval.part)]);
     if (user && exit.device != kNoName) text += ": " + printable(pipeline.names()[exit.device]);
     add_span(exit.thread, user ? Lane::kVmm : Lane::kKernel, interval.begin, interval.end,
-             kFirstPart + part, texts_.number(std::move(text)));
+             kind_of(interval.part), texts_.number(std::move(text)));
   }
   for (const HandlerEvent& handler : exit.handlers) {
-    const NameId name = handler.region != kNoName ? handler.region : handler.event;
     add_span(exit.thread, Lane::kVmm, handler.at, handler.at, kHandler,
-             texts_.number(name_or_dash(pipeline.names(), name)));
+             texts_.number(name_or_dash(pipeline.names(), handler.name())));
   }
 }
 
-void TimelinePage::span(const Span& span, const Pipeline& pipeline) {
-  constexpr auto kind_of = [](Part part) { return kFirstPart + static_cast<std::size_t>(part); };
-  if (span.kind == SpanKind::kTurnPart) {
-    const bool runs = static_cast<TurnPart>(span.number) == TurnPart::kRuns;
-    add_span(span.track.thread, Lane::kWorker, span.begin, span.end,
-             kind_of(runs ? Part::kKernel : Part::kPreempted),
-             texts_.number(std::string(kTurnPartNames[span.number])));
-  } else if (span.kind == SpanKind::kRequest) {
-    // Requests that overlap are on separate lanes.
-    const auto free = std::find_if(requests_.begin(), requests_.end(),
-                                   [&](Timestamp until) { return until <= span.begin; });
-    request_lane_ = static_cast<std::size_t>(free - requests_.begin());
-    if (span.end < from_ || span.begin > to_) return;
-    if (request_lane_ >= kMostRequestLanes) {
-      ++left_out_;
-      return;
-    }
+void TimelinePage::turn(const VhostTurn& turn, const Pipeline&) {
+  for (const VhostTurn::Piece& piece : turn.pieces)
+    add_span(turn.worker, Lane::kWorker, piece.begin, piece.end,
+             kind_of(piece.part == TurnPart::kRuns ? Part::kKernel : Part::kPreempted),
+             texts_.number(std::string(kTurnPartNames[static_cast<std::size_t>(piece.part)])));
+}
+
+void TimelinePage::request(const RequestSpan& request, const Pipeline& pipeline) {
+  // Requests that overlap are on separate lanes.
+  const auto free =
+      std::ranges::find_if(requests_, [&](Timestamp until) { return until <= request.start; });
+  const auto number = static_cast<std::size_t>(free - requests_.begin());
+  const bool is_shown = request.end >= from_ && request.start <= to_;
+  if (number >= kMostRequestLanes) {
+    if (is_shown) ++left_out_;
+    return;
+  }
+  const ThreadId lane{static_cast<std::int32_t>(number)};
+  if (is_shown) {
     if (free == requests_.end()) requests_.emplace_back();
-    requests_[request_lane_] = span.end;
-    add_span(ThreadId{static_cast<std::int32_t>(request_lane_)}, Lane::kRequests, span.begin,
-             span.end, kHandler, texts_.number(name_or_dash(pipeline.names(), span.name)));
-  } else if (span.kind == SpanKind::kRequestStage && request_lane_ < kMostRequestLanes) {
-    const auto stage = static_cast<RequestStageKind>(span.number);
-    const Part part = stage == RequestStageKind::kDisk         ? Part::kBlocked
-                      : stage == RequestStageKind::kBlockLayer ? Part::kKernel
-                                                               : Part::kUser;
-    add_span(ThreadId{static_cast<std::int32_t>(request_lane_)}, Lane::kRequests, span.begin,
-             span.end, kind_of(part), texts_.number(std::string(kRequestStageNames[span.number])));
+    requests_[number] = request.end;
+    const NameId name = pipeline.request_name(request.spec);
+    add_span(lane, Lane::kRequests, request.start, request.end, kHandler,
+             texts_.number(name_or_dash(pipeline.names(), name)));
+  }
+  for (const RequestStage& stage : stages_of(request)) {
+    const Part part = stage.kind == RequestStageKind::kDisk         ? Part::kBlocked
+                      : stage.kind == RequestStageKind::kBlockLayer ? Part::kKernel
+                                                                    : Part::kUser;
+    add_span(lane, Lane::kRequests, stage.begin, stage.end, kind_of(part),
+             texts_.number(std::string(kRequestStageNames[static_cast<std::size_t>(stage.kind)])));
   }
 }
 

@@ -34,11 +34,12 @@ class TimelinePage : public SpanSink {
 
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kExits | SpanClass::kIntervals | SpanClass::kEvents | SpanClass::kAllEvents |
-           SpanClass::kSpans | SpanClass::kRequests;
+           SpanClass::kRequests;
   }
   void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
-  void span(const Span& span, const Pipeline& pipeline) override;
+  void request(const RequestSpan& request, const Pipeline& pipeline) override;
+  void turn(const VhostTurn& turn, const Pipeline& pipeline) override;
 
   [[nodiscard]] bool empty() const { return spans_.empty() && events_.empty(); }
   // Returns the page's data as one line of JSON. Call this after the pass.
@@ -66,8 +67,7 @@ class TimelinePage : public SpanSink {
   Timestamp from_, to_{std::numeric_limits<std::uint64_t>::max()};
   NumberedTexts texts_;
   std::vector<Kept> spans_, events_;
-  std::vector<Timestamp> requests_;               // until when each lane of requests is taken
-  std::size_t request_lane_ = kMostRequestLanes;  // lane of the last request
+  std::vector<Timestamp> requests_;  // until when each lane of requests is taken
   ThreadTable<bool> vcpus_;
   std::uint64_t left_out_ = 0;
 };

@@ -77,8 +77,8 @@ TEST_F(RequestPathTest, ARequestIsFollowedFromTheGuestsNotifyToItsInterrupt) {
   see(entry(130));
   irq(140, IrqStep::kInject, 0x24, kNoVcpu, kVcpu0);
   ASSERT_EQ(ended_.size(), 2u);
-  EXPECT_EQ(ended_[0].notified, Timestamp(100)) << "the request";
-  EXPECT_EQ(ended_[1].notified, Timestamp(100)) << "the queue's notify";
+  EXPECT_EQ(ended_[0].notified.value().begin, Timestamp(100)) << "the request";
+  EXPECT_EQ(ended_[1].notified.value().begin, Timestamp(100)) << "the queue's notify";
   ASSERT_EQ(delivered_.size(), 2u);
   for (const Delivered& delivered : delivered_) EXPECT_EQ(delivered.injected, Timestamp(140));
   EXPECT_EQ(delivered_[0].request.end, Timestamp(115));
@@ -105,7 +105,7 @@ TEST_F(RequestPathTest, ANotifyThatQemuServesOnTheVcpusThreadIsOfItsExit) {
   EXPECT_EQ(ended_.size(), 0u);
   mark(14, "virtio_notify vdev 0xd vq 0x1", kVcpu0);
   ASSERT_EQ(ended_.size(), 1u);
-  EXPECT_EQ(ended_[0].notified, Timestamp(10));
+  EXPECT_EQ(ended_[0].notified.value().begin, Timestamp(10));
 }
 
 TEST_F(RequestPathTest, AQueuesAddressIsWhatIsLeftOfSeveralNotifies) {
@@ -121,8 +121,8 @@ TEST_F(RequestPathTest, AQueuesAddressIsWhatIsLeftOfSeveralNotifies) {
   serve(70);
   ASSERT_EQ(ended_.size(), 8u);
   EXPECT_FALSE(ended_[2].notified) << "two addresses, one notify";
-  EXPECT_EQ(ended_[4].notified, Timestamp(40));
-  EXPECT_EQ(ended_[6].notified, Timestamp(63));
+  EXPECT_EQ(ended_[4].notified.value().begin, Timestamp(40));
+  EXPECT_EQ(ended_[6].notified.value().begin, Timestamp(63));
   EXPECT_EQ(path_.notifies_ambiguous(), 1u);
 }
 
@@ -153,7 +153,7 @@ TEST_F(RequestPathTest, AKickOfQemusOwnHasNoExit) {
   write(70, kQueue0, 0);
   serve(80);
   EXPECT_FALSE(ended_.at(0).notified);
-  EXPECT_EQ(ended_.at(2).notified, Timestamp(70));
+  EXPECT_EQ(ended_.at(2).notified.value().begin, Timestamp(70));
 }
 
 TEST_F(RequestPathTest, OfSeveralWritesTheFirstCarriedItAndTheNextNotifyIsLeftOpen) {
@@ -163,7 +163,7 @@ TEST_F(RequestPathTest, OfSeveralWritesTheFirstCarriedItAndTheNextNotifyIsLeftOp
   serve(70);
   write(80, kQueue0, 0);
   serve(90);
-  EXPECT_EQ(ended_.at(0).notified, Timestamp(60));
+  EXPECT_EQ(ended_.at(0).notified.value().begin, Timestamp(60));
   EXPECT_FALSE(ended_.at(2).notified) << "the write at 63 may have come after QEMU looked";
 }
 
@@ -171,7 +171,7 @@ TEST_F(RequestPathTest, AWriteWithoutAValueMayBeOfAnyQueue) {
   learn();
   write(60, kQueue0, KvmDetail::kNoData);
   serve(70);
-  EXPECT_EQ(ended_.at(0).notified, Timestamp(60));
+  EXPECT_EQ(ended_.at(0).notified.value().begin, Timestamp(60));
 }
 
 TEST_F(RequestPathTest, ANotifyWithoutAnInterruptTakesNoOthersInterrupt) {
@@ -298,7 +298,7 @@ TEST_F(RequestPathTest, AHoleLeavesOpenWhatItMayHaveHidden) {
   write(120, kQueue0, 0);
   serve(130);
   EXPECT_FALSE(ended_.at(2).notified) << "the notify before is not known";
-  EXPECT_EQ(ended_.at(4).notified, Timestamp(120));
+  EXPECT_EQ(ended_.at(4).notified.value().begin, Timestamp(120));
 }
 
 }  // namespace

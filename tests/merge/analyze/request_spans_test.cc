@@ -1,6 +1,6 @@
 #include "merge/analyze/request_spans.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "merge/analyze/vmm/event_reader.h"
 #include "tests/merge/analyze/events.h"
@@ -65,6 +65,28 @@ TEST_F(RequestSpansTest, BegunAgainItIsCountedAndAHoleClosesAll) {
   EXPECT_EQ(spans_->restarted(), 1u);
   spans_->on_hole();
   EXPECT_FALSE(mark(30, "end r 0x1"));
+}
+
+TEST(RequestStagesTest, TheTimesInTheBlockLayerCutARequest) {
+  RequestSpan request;
+  request.start = Timestamp(130);
+  request.end = Timestamp(180);
+  const auto stages = [&] {
+    std::vector<std::tuple<std::string_view, std::uint64_t, std::uint64_t>> seen;
+    for (const RequestStage& stage : stages_of(request))
+      seen.emplace_back(kRequestStageNames[static_cast<std::size_t>(stage.kind)], stage.begin.ns(),
+                        stage.end.ns());
+    return seen;
+  };
+  EXPECT_THAT(stages(), testing::IsEmpty());
+  request.block = {Timestamp(140), Timestamp(145), Timestamp(170)};
+  EXPECT_THAT(stages(), testing::ElementsAre(
+                            std::tuple("to bio", 130, 140), std::tuple("block layer", 140, 145),
+                            std::tuple("disk", 145, 170), std::tuple("to end", 170, 180)));
+  request.block->queued.reset();
+  EXPECT_THAT(stages(),
+              testing::ElementsAre(std::tuple("to disk", 130, 145), std::tuple("disk", 145, 170),
+                                   std::tuple("to end", 170, 180)));
 }
 
 TEST_F(RequestSpansTest, SpecsThatAreNoneAreRefused) {

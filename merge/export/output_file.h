@@ -21,6 +21,8 @@ class OutputFile {
   // otherwise replaces the link. Errors (kUsage): the file exists and `force` is false; (kRuntime):
   // the folder cannot be written.
   [[nodiscard]] static Result<OutputFile> create(const std::string& path, bool force);
+  // Writes to an open file, which errors call `path`. commit() only writes the buffer.
+  OutputFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
   OutputFile(OutputFile&&) noexcept = default;
   OutputFile& operator=(OutputFile&&) = delete;
   // Removes a file that was not committed.
@@ -41,10 +43,7 @@ class OutputFile {
   [[nodiscard]] Result<void> commit();
 
  private:
-  static constexpr std::size_t kBuffer = std::size_t{256} << 10;
-  OutputFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {
-    buffer_.reserve(kBuffer);
-  }
+  static constexpr std::size_t kBuffer = std::size_t{64} << 10;  // uftrace has a file a task
   [[nodiscard]] static Result<OutputFile> create_in(Folder folder, const std::string& name,
                                                     bool force, unsigned links);
   [[nodiscard]] Result<void> give_name();
@@ -52,7 +51,7 @@ class OutputFile {
   void write_out(std::string_view bytes);
 
   std::string path_;
-  // Unset for the standard output and for a device; beside_ is empty after commit().
+  // Unset for the standard output, a device, an open file; beside_ is empty after commit().
   std::optional<Folder> folder_;
   std::string name_, beside_;
   bool is_named_ = true;  // false: the file gets the name beside_ in commit()

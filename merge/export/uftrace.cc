@@ -4,6 +4,7 @@
 // docs/formats/uftrace.md.
 #include <fmt/format.h>
 
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -12,7 +13,6 @@
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text.h"
-#include "backend_ftrace/base/text_file.h"
 #include "merge/export/exit_walk.h"
 #include "merge/export/exporter.h"
 #include "merge/pass/naming.h"
@@ -27,23 +27,6 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kFeatureArguments = 1U << 3, kFeaturePerf = 1U << 8;
 constexpr std::uint64_t kFirstAddress = 0x100000, kAddressStep = 16;
 constexpr std::string_view kBinary = "/trapline/spans";
-
-// Appends to a file through a buffer and keeps the first error.
-class Appender {
- public:
-  Appender(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
-  std::string& bytes() { return bytes_; }
-  [[nodiscard]] Result<void> flush(std::size_t above) {
-    if (bytes_.size() <= above) return {};
-    auto written = write_all(fd_.get(), std::string_view(bytes_), path_);
-    bytes_.clear();
-    return written;
-  }
-
- private:
-  UniqueFd fd_;
-  std::string path_, bytes_;
-};
 
 class UftraceExporter final : public Exporter {
  public:
@@ -101,10 +84,10 @@ class UftraceExporter final : public Exporter {
     std::uint64_t elapsed = 0;
     for (auto& [key, task] : tasks_) {
       while (!task.stack.empty()) leave(task, task.last);
-      keep(task.file.flush(0));
+      keep(task.file.commit());
       elapsed = std::max(elapsed, task.last.ns() - task.first.ns());
     }
-    for (auto& [cpu, file] : perf_) keep(file.flush(0));
+    for (auto& [cpu, file] : perf_) keep(file.commit());
     if (!status_) return status_;
     std::string symbols =
         fmt::format("# symbols: {}\n# path name: {}\n", names_.size() + 1, kBinary);
@@ -126,10 +109,9 @@ class UftraceExporter final : public Exporter {
   [[nodiscard]] bool failed() const override { return !status_; }
 
  private:
-  static constexpr std::size_t kBuffer = std::size_t{64} << 10;
   static constexpr std::uint32_t kFirstGuestTask = 1 << 22;  // above all threads of the host
   struct Task {
-    Appender file;
+    OutputFile file;
     Timestamp first, last;
     std::vector<std::uint64_t> stack;
   };
@@ -140,10 +122,14 @@ class UftraceExporter final : public Exporter {
   void keep(Result<void> done) {
     if (status_ && !done) status_ = std::move(done);
   }
-  [[nodiscard]] Appender open_file(const std::string& name) {
+  void append_to(OutputFile& file, std::string_view bytes) {
+    file.write(bytes);
+    if (file.failed()) keep(file.commit());
+  }
+  [[nodiscard]] OutputFile open_file(const std::string& name) {
     auto fd = directory_.open_file(name);
     if (!fd) keep(tl::unexpected(fd.error()));
-    return {fd ? std::move(*fd) : UniqueFd(), directory_.path() + "/" + name};
+    return {directory_.path() + "/" + name, fd ? std::move(*fd) : UniqueFd()};
   }
   Task& vcpu(ThreadId thread, std::int32_t vcpu, Timestamp begin) {
     const TaskKey key{TaskKind::kVcpu, MachineId::kHost, thread, 0};
@@ -170,7 +156,7 @@ class UftraceExporter final : public Exporter {
     return tasks_.emplace(key, Task{open_file(fmt::format("{}.dat", tid)), begin, begin, {}})
         .first->second;
   }
-  Appender& perf(std::uint32_t cpu) {
+  OutputFile& perf(std::uint32_t cpu) {
     const auto found = perf_.find(cpu);
     if (found != perf_.end()) return found->second;
     return perf_.emplace(cpu, open_file(fmt::format("perf-cpu{}.dat", cpu))).first->second;
@@ -187,15 +173,13 @@ class UftraceExporter final : public Exporter {
   void write(Task& task, RecordType type, Timestamp at, std::uint64_t address,
              std::string_view arguments) {
     task.last = std::max(task.last, at);
-    std::string& bytes = task.file.bytes();
     const Record record(type, task.last.ns(), task.stack.size(), address);
-    const auto start = bytes.size();
-    bytes.resize(start + sizeof record);
-    std::memcpy(&bytes[start], &record, sizeof record);
+    std::array<char, sizeof record> bytes;
+    std::memcpy(bytes.data(), &record, sizeof record);
     // Sets the bit `more` of the record: arguments follow.
-    if (!arguments.empty()) bytes[start + 8] = static_cast<char>(bytes[start + 8] | 4);
-    bytes += arguments;
-    keep(task.file.flush(kBuffer));
+    if (!arguments.empty()) bytes[8] = static_cast<char>(bytes[8] | 4);
+    append_to(task.file, {bytes.data(), bytes.size()});
+    append_to(task.file, arguments);
   }
   void enter(Task& task, Timestamp at, std::uint64_t address, std::string_view arguments) {
     write(task, RecordType::kEntry, at, address, arguments);
@@ -210,8 +194,7 @@ class UftraceExporter final : public Exporter {
   // Writes PERF_RECORD_SWITCH for a vCPU's thread.
   void add_switch(const Event& event, ThreadId thread, bool out, bool preempted) {
     if (!tasks_.contains({TaskKind::kVcpu, MachineId::kHost, thread, 0})) return;
-    Appender& file = perf(event.cpu);
-    std::string& bytes = file.bytes();
+    std::string bytes;
     append<std::uint32_t>(bytes, 14);
     append<std::uint16_t>(
         bytes, static_cast<std::uint16_t>((out ? 0x2000 : 0) | (preempted ? 0x4000 : 0)));
@@ -219,12 +202,12 @@ class UftraceExporter final : public Exporter {
     append<std::uint32_t>(bytes, static_cast<std::uint32_t>(tid_of(thread)));
     append<std::uint32_t>(bytes, static_cast<std::uint32_t>(tid_of(thread)));
     append<std::uint64_t>(bytes, event.at.ns());
-    keep(file.flush(kBuffer));
+    append_to(perf(event.cpu), bytes);
   }
   const ExportContext context_;
   DirectoryWriter directory_;
   std::map<TaskKey, Task> tasks_;
-  std::map<std::uint32_t, Appender> perf_;
+  std::map<std::uint32_t, OutputFile> perf_;
   std::unordered_map<std::string, std::uint64_t> addresses_;
   std::vector<std::string> names_;
   std::uint32_t guest_tasks_ = 0;

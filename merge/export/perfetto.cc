@@ -64,14 +64,14 @@ class Texts {
   }
   // Returns "interrupt 0x31", as a slice's name.
   [[nodiscard]] Text interrupt(std::uint32_t vector) {
-    if (interrupts_.size() >= kMostThreads) interrupts_.clear();
-    const auto [place, is_new] = interrupts_.try_emplace(vector);
-    if (is_new) {
-      place->second =
-          kept(vector == kNoVector ? "interrupt" : fmt::format("interrupt {:#x}", vector),
-               &Writer::name);
-    }
-    return place->second.as_text();
+    return once(interrupts_, vector, [vector] {
+      return vector == kNoVector ? "interrupt" : fmt::format("interrupt {:#x}", vector);
+    });
+  }
+  // Returns "interrupt wakes vCPU 0", as an instant's name.
+  [[nodiscard]] Text wakeup(std::int32_t vcpu) {
+    return once(wakeups_, static_cast<std::uint32_t>(vcpu),
+                [vcpu] { return fmt::format("interrupt wakes vCPU {}", vcpu); });
   }
   // Returns "dd-412" for a task of the event's guest, as a slice's name.
   [[nodiscard]] Text guest_process(const Event& event, ThreadId task) {
@@ -130,6 +130,13 @@ class Texts {
     comm.printable = printable(comm.raw);
     return comm;
   }
+  [[nodiscard]] Text once(std::unordered_map<std::uint64_t, Kept>& names, std::uint64_t number,
+                          auto&& make) {
+    if (names.size() >= kMostThreads) names.clear();
+    const auto [place, is_new] = names.try_emplace(number);
+    if (is_new) place->second = kept(make(), &Writer::name);
+    return place->second.as_text();
+  }
   [[nodiscard]] Text once(std::vector<std::uint64_t>& ids, NameId id,
                           Text (Writer::*number)(std::string_view), const Pipeline& pipeline) {
     const std::string_view text = pipeline.names()[id];
@@ -144,7 +151,7 @@ class Texts {
 
   Writer& writer_;
   const Timeline& timeline_;
-  std::unordered_map<std::uint64_t, Kept> reasons_, userspace_reasons_, interrupts_;
+  std::unordered_map<std::uint64_t, Kept> reasons_, userspace_reasons_, interrupts_, wakeups_;
   ExitTexts<Kept> details_;
   std::vector<std::uint64_t> names_, values_, stacks_;  // 0: not looked up, or too many
   std::string stack_text_;
@@ -307,9 +314,10 @@ class PerfettoExporter : public Exporter {
     }
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
+    Vcpu& of = vcpu(exit.thread, exit.vcpu, pipeline);
     describe(exit, pipeline);
-    count(exit, pipeline);
-    write_exit(exit, pipeline);
+    count(exit, of, pipeline);
+    write_exit(exit, of.track, pipeline);
   }
   void guest_run(const GuestRun& run, const Pipeline& pipeline) override {
     const std::uint64_t track = vcpu(run.thread, run.vcpu, pipeline).track;
@@ -543,14 +551,16 @@ class PerfettoExporter : public Exporter {
     }
     if (exit.userspace_reason != ExitSpan::kNoUserspaceReason)
       text(words_.user_space, texts_.userspace_reason(exit));
-    if (const auto most = largest(pipeline.waits()->shares(), Part::kPreempted); most.ns != 0)
-      text(words_.preempted_by, writer_.value(culprits_.of(most.culprit, pipeline)));
+    if (exit.parts[static_cast<std::size_t>(Part::kPreempted)] != 0) {
+      const auto most = largest(pipeline.waits()->shares(), Part::kPreempted);
+      if (most.ns != 0)
+        text(words_.preempted_by, writer_.value(culprits_.of(most.culprit, pipeline)));
+    }
     if (exit.rip != 0) annotations_.push_back({words_.rip, {}, exit.rip});
     if (exit.injected != kNoVector) annotations_.push_back({words_.injected, {}, exit.injected});
   }
   // Writes the exit with its parts inside, and QEMU's handlers inside the parts, in nested order.
-  void write_exit(const ExitSpan& exit, const Pipeline& pipeline) {
-    const std::uint64_t track = vcpu(exit.thread, exit.vcpu, pipeline).track;
+  void write_exit(const ExitSpan& exit, std::uint64_t track, const Pipeline& pipeline) {
     const std::vector<HandlerRun> handlers = handlers_of(exit);
     const bool is_served = std::ranges::find(handlers, true, &HandlerRun::served) != handlers.end();
     std::array<std::uint64_t, 2> flows{};
@@ -586,8 +596,7 @@ class PerfettoExporter : public Exporter {
     writer_.end(track, exit.end.ns());
     if (wakeups != nullptr) wakeups->clear();
   }
-  void count(const ExitSpan& exit, const Pipeline& pipeline) {
-    Vcpu& of = vcpu(exit.thread, exit.vcpu, pipeline);
+  void count(const ExitSpan& exit, Vcpu& of, const Pipeline& pipeline) {
     Counters& counters = of.counters;
     if (counters.exits_track == 0) {
       counters.exits_track = writer_.add_track(of.track, "exits/s", 0, false, "");
@@ -663,15 +672,18 @@ class PerfettoExporter : public Exporter {
       if (of_vm == 0) of_vm = writer_.add_track(vm_track(process), "wake-ups", 90);
       track = of_vm;
     }
+    const auto write = [&](Text name) {
+      writer_.instant(track, change.at.ns(),
+                      {name, words_.of_wakeup, {}, {&wakeups->back().flow, 1}, {}});
+    };
+    if (waker == ThreadId{} && vcpu->vcpu != kNoVcpu) return write(texts_.wakeup(vcpu->vcpu));
     const std::string who =
         waker == ThreadId{}
             ? "interrupt"
             : fmt::format("{}-{}", host_comm(context_.timeline, waker), tid_of(waker));
     const std::string whom =
         vcpu->vcpu == kNoVcpu ? "tid " + tid_text(woken) : fmt::format("vCPU {}", vcpu->vcpu);
-    const Text name = writer_.name(fmt::format("{} wakes {}", who, whom));
-    writer_.instant(track, change.at.ns(),
-                    {name, words_.of_wakeup, {}, {&wakeups->back().flow, 1}, {}});
+    write(writer_.name(fmt::format("{} wakes {}", who, whom)));
   }
   void write_slice(std::uint64_t track, Timestamp begin, Timestamp end, std::string_view name,
                    std::uint64_t category) {

@@ -344,8 +344,10 @@ void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
   if (level == this->level() && stack_->top->function == address && !stack_->empty() && !resync())
     return;
   const std::uint64_t stack_pointer = guest_.stack_pointer();
-  if (level == this->level() && stack_->top->slot == stack_pointer && !stack_->empty())
-    return tail_call(address, stack_pointer);
+  if (level == this->level() && stack_->top->slot == stack_pointer && !stack_->empty()) {
+    if (!recorded_elsewhere(address, stack_pointer)) tail_call(address, stack_pointer);
+    return;
+  }
   if (options_.sites_know_slots && !options_.told_of_events && is_event(level, stack_pointer)) {
     event(level, address);
     arrived_ = 0;
@@ -355,8 +357,21 @@ void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
     resolve(level, stack_pointer, Via::kReturn);
   if (resync()) unwind_below(stack_pointer);
   set_resync(false);
+  if (recorded_elsewhere(address, stack_pointer)) return;
   if (options_.sites_know_slots && entered_or_resumed(address, stack_pointer)) return;
   if (stack_->top->function != address) tail_call(address, stack_pointer);
+}
+
+// Returns whether another vCPU recorded the call of this function, whose thread then moved here
+// before the first instruction. Where the kernel is not followed (code=), that vCPU still owns the
+// thread's stack, and this vCPU has a second one. A jump keeps the innermost function's return
+// address.
+bool CallTracker::recorded_elsewhere(std::uint64_t function, std::uint64_t stack_pointer) {
+  if (!stack_->has_others) return false;
+  const std::uint64_t ret = guest_.return_address(stack_pointer);
+  const Frame& top = *stack_->top;
+  if (top.ret == ret && (top.slot == stack_pointer || !options_.sites_know_slots)) return false;
+  return ret != 0 && pool_.has_call(*stack_, function, stack_pointer, ret);
 }
 
 // Handles the start of a function without a call; the stack pointer is at its return address. Below

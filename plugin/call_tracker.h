@@ -231,6 +231,7 @@ class CallTracker {
   void return_from(Frame* frame);
   void emit_pending(Task& task);
   void unwind_below(std::uint64_t slot);
+  [[nodiscard]] bool recorded_elsewhere(std::uint64_t function, std::uint64_t stack_pointer);
   bool entered_or_resumed(std::uint64_t address, std::uint64_t stack_pointer);
   void tail_call(std::uint64_t address, std::uint64_t stack_pointer);
   void resolve(unsigned level, std::uint64_t stack_pointer, Via via);

@@ -87,4 +87,11 @@ int Guest::interrupted_level_at(std::uint64_t stack_pointer) {
   return arch_.interrupted_level != nullptr ? arch_.interrupted_level(*this, stack_pointer) : -1;
 }
 
+std::uint64_t Guest::return_address(std::uint64_t stack_pointer) {
+  if (!arch_.link.empty()) return link();
+  std::uint64_t address = 0;
+  (void)read_memory(stack_pointer, &address, sizeof address);
+  return address;
+}
+
 }  // namespace trapline

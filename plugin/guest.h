@@ -52,6 +52,7 @@ class Guest final : public GuestState, private ArchState {
   std::uint64_t frame_pointer() { return registers_.value(frame_pointer_); }
   std::uint64_t address_space() override;
   int interrupted_level_at(std::uint64_t stack_pointer) override;
+  std::uint64_t return_address(std::uint64_t stack_pointer) override;
   [[nodiscard]] std::uint64_t general(unsigned index);
   [[nodiscard]] std::uint64_t link() { return registers_.value(link_); }
   [[nodiscard]] unsigned level() { return arch_.level(*this); }

@@ -10,8 +10,9 @@ constexpr std::size_t kFirstFrames = 24;
 }  // namespace
 
 std::uint64_t Stack::place() const {
-  const Frame* const last = top - std::min(kMostLeaves, top - floor());
-  for (const Frame* frame = top; frame != last; --frame)
+  const Frame* frame = top;  // read once: has_call() looks at stacks of other vCPUs
+  const Frame* const last = frame - std::min(kMostLeaves, frame - floor());
+  for (; frame != last; --frame)
     if (frame->slot != 0) return frame->slot;
   return hint;
 }
@@ -64,13 +65,25 @@ Stack* StackPool::find(const StackKey& key, std::uint64_t stack_pointer, unsigne
   fresh->used = ++tick_;
   fresh->owner = vcpu;
   stacks.push_back(std::move(fresh));
+  if (shared_ && stacks.size() > 1) stacks.front()->has_others = stacks.back()->has_others = true;
   Stack* result = stacks.back().get();
   if (++count_ > kMaxStacks) drop_oldest();
   return result;
 }
 
+bool StackPool::has_call(const Stack& here, std::uint64_t function, std::uint64_t slot,
+                         std::uint64_t ret) {
+  std::scoped_lock lock(mutex_);
+  return std::ranges::any_of(stacks_[here.key], [&](const auto& stack) {
+    const Frame* top = stack->top;
+    return stack.get() != &here && top->function == function && top->ret == ret &&
+           (top->slot == slot || (top->slot == 0 && within_reach(stack->place(), slot)));
+  });
+}
+
 bool StackPool::grow(Stack& stack) {
   if (!budget_.take(stack.frames.size())) return false;
+  std::scoped_lock lock(mutex_);  // has_call() may be reading the frames
   stack.resize(stack.frames.size() * 2);
   return true;
 }

@@ -87,7 +87,9 @@ struct Stack {
   // Number of calls above the top for which there was no frame; counted only if returns do not tell
   // their slot.
   std::uint64_t missing = 0;
-  // The vCPU on this stack; only its thread reads or writes the stack meanwhile.
+  // vCPUs share the stacks and there are others with this key.
+  std::atomic<bool> has_others = false;
+  // The vCPU on this stack; only its thread changes the stack meanwhile.
   unsigned owner = kNobody;
   static constexpr unsigned kNobody = ~0U;
 
@@ -132,6 +134,11 @@ class StackPool {
   // stack. Returns nullptr if the stack is new and kMostShared exist already.
   [[nodiscard]] Stack* find(const StackKey& key, std::uint64_t stack_pointer, unsigned vcpu,
                             Stack& left);
+  // Returns whether the innermost frame of another stack with the key of `here` is a call of
+  // `function` at `slot` that returns to `ret`. The vCPU on that stack may be changing other frames
+  // meanwhile, but not this one, because no two threads have one stack pointer.
+  [[nodiscard]] bool has_call(const Stack& here, std::uint64_t function, std::uint64_t slot,
+                              std::uint64_t ret);
   // Makes room for more frames; false when all stacks together have reached the limit.
   [[nodiscard]] bool grow(Stack& stack);
   [[nodiscard]] bool shared() const { return shared_; }

@@ -17,6 +17,8 @@ class GuestState {
   // x86: returns the level that was interrupted, from the frame that the processor pushes for a
   // handler, if that frame is at the stack pointer; -1: no such frame.
   virtual int interrupted_level_at(std::uint64_t stack_pointer) = 0;
+  // Returns where a function that has run no instruction yet will return to; 0: not known.
+  virtual std::uint64_t return_address(std::uint64_t stack_pointer) = 0;
 };
 
 class TaskChooser {

@@ -22,11 +22,11 @@ class CallTrackerTest : public ::testing::Test,
 
   void SetUp() override { start(true); }
   void start(bool sites_know_slots) { start(sites_know_slots, pool_); }
-  void start(bool sites_know_slots, StackPool& pool) {
+  void start(bool sites_know_slots, StackPool& pool, unsigned vcpu = 0) {
     TrackerOptions options;
     options.know_starts = true;
     options.sites_know_slots = sites_know_slots;
-    tracker_ = std::make_unique<CallTracker>(0, *this, *this, *this, pool, options);
+    tracker_ = std::make_unique<CallTracker>(vcpu, *this, *this, *this, pool, options);
     RecordClock clock;
     clock.start(ClockChoice::kTsc);
     tracker_->use_clock(clock);
@@ -67,6 +67,7 @@ class CallTrackerTest : public ::testing::Test,
   std::uint64_t sp_ = 0;
   std::size_t stack_pointer_reads_ = 0;
   int interrupted_level_ = -1;
+  std::uint64_t return_address_ = 0;
   Site site_;
   std::unique_ptr<CallTracker> tracker_;
 
@@ -77,8 +78,10 @@ class CallTrackerTest : public ::testing::Test,
   }
   std::uint64_t address_space() override { return 0; }
   int interrupted_level_at(std::uint64_t) override { return interrupted_level_; }
-  Task* task_for(unsigned, const StackKey&, std::uint64_t stack_pointer) override {
-    const bool other = stacks_have_tasks_ && stack_block(stack_pointer) == stack_block(kStackB);
+  std::uint64_t return_address(std::uint64_t) override { return return_address_; }
+  Task* task_for(unsigned vcpu, const StackKey&, std::uint64_t stack_pointer) override {
+    const bool other =
+        stacks_have_tasks_ && (vcpu != 0 || stack_block(stack_pointer) == stack_block(kStackB));
     return other ? &other_task_ : &task_;
   }
   void entered(unsigned, Task&) override { ++entered_; }
@@ -97,7 +100,7 @@ class CallTrackerTest : public ::testing::Test,
   Task task_{1, *this}, other_task_{2, *this};
 
  protected:
-  bool stacks_have_tasks_ = false;  // kStackB has one of its own
+  bool stacks_have_tasks_ = false;  // kStackB has one of its own, as have vCPU 1's stacks
   std::uint64_t without_task_ = 0, entered_ = 0;
   StackPool pool_{false};
 };
@@ -382,6 +385,71 @@ TEST_F(CallTrackerTest, ASignalInTheMiddleOfAFunctionLeavesItsCallersOpen) {
   tracker_->function_start(0, 9);
   ret(kStackA - 40), call(3, kStackA - 40), ret(kStackA - 40), ret(kStackA - 8);
   EXPECT_EQ(records(), "1( 2( 5( 5) 9( 9) 2) 3( 3) 1)");
+}
+
+// The kernel is not followed (code=), so nothing shows that the thread left vCPU 0.
+class MovedThreadTest : public CallTrackerTest {
+ protected:
+  StackPool shared_{true};
+  std::unique_ptr<CallTracker> other_;
+
+  void begin(bool sites_know_slots) {
+    stacks_have_tasks_ = true;
+    start(sites_know_slots, shared_, 1);
+    other_ = std::move(tracker_);
+    start(sites_know_slots, shared_);
+  }
+  void move() { std::swap(tracker_, other_); }
+  // Calls the function, which runs no instruction before the thread moves.
+  void call_and_move(std::uint64_t function, std::uint64_t slot) {
+    site_.ret = return_address_ = 0x1000 + function;
+    tracker_->call(site_, function, slot);
+    move();
+    arrive(function, slot);
+  }
+  void arrive(std::uint64_t function, std::uint64_t slot) {
+    sp_ = slot;
+    tracker_->function_start(0, function);
+  }
+};
+
+TEST_F(MovedThreadTest, AFunctionThatMovesBeforeItsFirstInstructionIsCountedOnce) {
+  begin(true);
+  call(1, kStackA - 8), call_and_move(2, kStackA - 40), ret(kStackA - 40);
+  call(3, kStackA - 40), ret(kStackA - 40);
+  EXPECT_EQ(records(1), "1( 2( 2) 1)");
+  EXPECT_EQ(records(2), "3( 3)");
+}
+
+// A leaf has not saved its return address: its caller's tells which stack it is on.
+TEST_F(MovedThreadTest, WithoutSlotsTooAFunctionIsCountedOnce) {
+  begin(false);
+  sp_ = kStackA, site_.ret = 0x1001;
+  tracker_->call(site_, 1, 0), arrive(1, kStackA), tracker_->return_address_saved(kStackA - 8);
+  site_.ret = return_address_ = 0x1002;
+  tracker_->call(site_, 2, 0), move(), arrive(2, kStackA - 16);
+  return_address_ = 0x1003;
+  arrive(3, kStackA - 16);  // a jump of 2
+  EXPECT_EQ(records(1), "1( 2( 2) 1)");
+  EXPECT_EQ(records(2), "3( 3)");
+}
+
+// The thread leaves vCPU 1 in the middle of 3, which ends on vCPU 0, and comes back.
+TEST_F(MovedThreadTest, AFrameThatEndedElsewhereIsNoCallerThatJumps) {
+  begin(true);
+  call(1, kStackA - 8), move(), call(3, kStackA - 40), move(), ret(kStackA - 40, 0x1003);
+  call_and_move(2, kStackA - 40), ret(kStackA - 40), call(4, kStackA - 40), ret(kStackA - 40);
+  EXPECT_EQ(records(1), "1( 2( 2) 1)");
+  EXPECT_EQ(records(2), "3( 3) 4( 4)");
+}
+
+// The thread left vCPU 0 in the middle of 3, to which 2 jumps both times.
+TEST_F(MovedThreadTest, AJumpIsCountedThoughItsFunctionIsOpenElsewhere) {
+  begin(true);
+  call(2, kStackA - 40), arrive(3, kStackA - 40), move();
+  call(2, kStackA - 40), return_address_ = 0x1002, arrive(3, kStackA - 40), ret(kStackA - 40);
+  EXPECT_EQ(records(1), "2( 3( 3) 2)");
+  EXPECT_EQ(records(2), "2( 3( 3) 2)");
 }
 
 // Functions that jump to each other, each on the other's return address, are entered anew.

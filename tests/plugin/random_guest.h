@@ -59,6 +59,7 @@ class RandomGuest : public GuestState,
   std::uint64_t stack_pointer() override { return sp_; }
   std::uint64_t address_space() override { return 0x1000; }
   int interrupted_level_at(std::uint64_t) override { return interrupted_level_; }
+  std::uint64_t return_address(std::uint64_t) override { return 0; }
   Task* task_for(unsigned, const StackKey&, std::uint64_t) override { return &task_; }
   bool recorded(std::uint64_t function) const override { return !filtered_ || function % 4 != 3; }
   bool is_start(std::uint64_t address) const override { return address < 1000; }

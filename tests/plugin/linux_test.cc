@@ -126,7 +126,7 @@ TEST_P(LinuxProgramTest, EveryCallIsCountedOnce) {
   for (std::string name; truth >> name >> count;) {
     EXPECT_EQ(calls[name], count) << name;
   }
-  EXPECT_EQ(calls["leaf"], 212050u);
+  EXPECT_EQ(calls["leaf"], 712050u);
   EXPECT_THAT(imbalances(data), IsEmpty());
 }
 

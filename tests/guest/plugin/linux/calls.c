@@ -1,16 +1,20 @@
 // A program for a Linux guest, static and without optimisation, that says how often it called what:
-// from loops under a timer's signals, from deep recursion, around longjmp, and from four threads.
+// from loops under a timer's signals, from deep recursion, around longjmp, from four threads, and
+// from one that is moved between two processors all the time.
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 enum { kSignalled = 150000, kDeep = 2000, kJumps = 10, kThreads = 4, kInThread = 15000 };
+enum { kMoved = 500000 };
 
 static volatile long sum;
-static volatile int handled;
+static volatile int handled, moved_ended;
 static jmp_buf back;
 
 __attribute__((noinline)) void leaf(int x) { sum += x; }
@@ -40,6 +44,28 @@ static void* thread(void* nothing) {
   return nothing;
 }
 
+static void* moved_thread(void* nothing) {
+  for (int i = 0; i < kMoved; ++i) {
+    leaf(i);
+    if (i % 100 == 0) sched_yield();
+  }
+  moved_ended = 1;
+  return nothing;
+}
+
+static void move_a_thread(void) {
+  pthread_t moved;
+  pthread_create(&moved, NULL, moved_thread, NULL);
+  for (int processor = 0; !moved_ended; processor ^= 1) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    pthread_setaffinity_np(moved, sizeof set, &set);
+    usleep(200);
+  }
+  pthread_join(moved, NULL);
+}
+
 int main(void) {
   const struct itimerval each = {{0, 1000}, {0, 1000}}, off = {{0, 0}, {0, 0}};
   signal(SIGALRM, on_alarm);
@@ -52,8 +78,9 @@ int main(void) {
   pthread_t threads[kThreads];
   for (int i = 0; i < kThreads; ++i) pthread_create(&threads[i], NULL, thread, NULL);
   for (int i = 0; i < kThreads; ++i) pthread_join(threads[i], NULL);
+  move_a_thread();
   printf("CALLED leaf %d handler_leaf %d deep %d jump %d thread %d\n",
-         kSignalled + kDeep + kJumps * 5 + kThreads * kInThread, handled, kDeep, kJumps * 6,
-         kThreads);
+         kSignalled + kDeep + kJumps * 5 + kThreads * kInThread + kMoved, handled, kDeep,
+         kJumps * 6, kThreads);
   return 0;
 }

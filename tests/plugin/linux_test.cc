@@ -36,7 +36,7 @@ TEST_P(LinuxTest, ABootIsNamedBalancedAndMatched) {
       command.end(),
       {"-accel", "tcg", "-m", "256", "-display", "none", "-nodefaults", "-no-reboot", "-serial",
        "stdio", "-kernel", guest + "/kernel", "-initrd", guest + "/initramfs.img", "-append",
-       std::string(arm ? "console=ttyAMA0" : "console=ttyS0 tsc=reliable") +
+       std::string(arm ? "console=ttyAMA0" : "console=ttyS0 tsc=reliable no_timer_check") +
            " quiet panic=-1 nokaslr",
        "-plugin",
        plugin_path() + ",out=" + data + ",symbols=" + guest + "/kallsyms,contexts=" + contexts});
@@ -113,7 +113,7 @@ TEST_P(LinuxProgramTest, EveryCallIsCountedOnce) {
                              "-initrd",
                              folder / "img",
                              "-append",
-                             "console=ttyS0 tsc=reliable quiet panic=-1 nokaslr",
+                             "console=ttyS0 tsc=reliable no_timer_check quiet panic=-1 nokaslr",
                              "-plugin",
                              plugin_path() + ",out=" + data + ",symbols=" + program +
                                  ",code=symbols,contexts=" + contexts},

@@ -13,7 +13,8 @@ instance=/sys/kernel/tracing/instances/$name
 mkdir "$instance" || skip "needs instances of ftrace"
 trap 'end_jobs; rmdir "$instance" 2>/dev/null || true; rm -rf -- "$work"' EXIT
 
-set_up() {
+set_up() {  # for the scheduling of this shell alone: the machine's other work is not in it
+  echo $$ >"$instance/set_event_pid"
   echo mono >"$instance/trace_clock"
   echo 2048 >"$instance/buffer_size_kb"
   echo 1 >"$instance/events/sched/sched_switch/enable"
@@ -22,7 +23,7 @@ set_up() {
 
 settings() { head -n 50 "$instance"/{tracing_on,trace_clock,set_event,set_event_pid,buffer_size_kb,trace_options}; }
 
-# Events of a while, of which each program makes a few, and a marker; then it stands still.
+# Events of a while, some for each program that the shell waits for, and a marker; then it stands still.
 fill() {
   echo 1 >"$instance/tracing_on"
   for _ in {1..50}; do sleep 0.005; done
@@ -74,6 +75,7 @@ a_full_one_that_records_on_is_taken() {
   echo 1 >"$instance/tracing_on"
   (while :; do sleep 0.001; done) &
   load=$!
+  echo $load >"$instance/set_event_pid"
   wait_for "events that are overwritten" grep -q '^overrun: [1-9]' "$instance"/per_cpu/cpu*/stats
   run timeout 60 "$trapline" record --from-instance "$name" -o "$session"
   kill "$load"

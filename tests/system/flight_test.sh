@@ -5,7 +5,6 @@
 set -euo pipefail
 source "$(dirname -- "$0")/lib.sh"
 trapline=$TRAPLINE_BINARY_DIR/merge/trapline
-instances=/sys/kernel/tracing/instances
 flight=$work/flight
 examples=$TRAPLINE_SOURCE_DIR/docs/examples/flight
 
@@ -21,7 +20,7 @@ end_flight() {
   status=0
   wait "$recorder" || status=$?
   expect_equal "exit status of the recorder" 0 "$status"
-  expect_equal "left in tracefs" "" "$(find "$instances" -maxdepth 1 -name "trapline-$recorder-*")"
+  expect_equal "left in tracefs" "" "$(instance_of "$recorder" || true)"
   [ ! -e "$flight/control" ] || fail "the socket is left"
 }
 
@@ -218,7 +217,7 @@ the_units_are_confined_and_the_recorder_works_so() {
   expect_contains "$work/stdout" " t tracing_mark_write"
   kill -KILL "$recorder"
   wait "$recorder" || true
-  wait_for "end of its instance" test ! -e "$(compgen -G "$instances/trapline-$recorder-*" || echo /none)"
+  wait_for "end of its instance" has_no_instance "$recorder"
 }
 
 a_session_is_read_while_it_grows() {

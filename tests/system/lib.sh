@@ -51,8 +51,11 @@ json() {
   python3 -c 'import json,sys; s=json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "${2:-$session}/session.json" "$1"
 }
 
-instance_of() { compgen -G "/sys/kernel/tracing/instances/trapline-$1-*" >/dev/null; }
-has_no_instance() { ! instance_of "$1"; }
+# The instance of a recorder of this PID namespace: others have recorders of the same PID.
+space=$(stat -Lc %i /proc/self/ns/pid)
+instance_of() { compgen -G "/sys/kernel/tracing/instances/trapline-$1-*-$space"; }
+has_instance() { instance_of "$1" >/dev/null; }
+has_no_instance() { ! has_instance "$1"; }
 
 expect_equal() {  # expect_equal WHAT EXPECTED ACTUAL
   [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"

@@ -12,9 +12,7 @@ needs_kvm_events
 
 # Only instances of recorders that this test started count: others may be at work.
 nothing_left() {
-  local left
-  left=$(find "$instances" -maxdepth 1 -name "trapline-$1-*")
-  expect_equal "left in tracefs" "" "$left"
+  expect_equal "left in tracefs" "" "$(instance_of "$1" || true)"
 }
 
 start_recorder() {  # start_recorder ARGUMENT... ; its pid in $recorder
@@ -523,9 +521,8 @@ nobody_learns_that_the_module_is_missing_where_rights_are() {
 }
 
 a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
-  sh -c 'while :; do sleep 0.01; done' &
-  local target=$! dead first
-  start_recorder --pid "$target" --events sched:sched_switch
+  local dead first
+  start_recorder --no-kvm --events sched:sched_switch
   wait_for "second series of sync records on the disk" series_on_the_disk 2
   # An open session is read too, and is its owner's alone.
   run "$trapline" timeline "$session"
@@ -536,8 +533,7 @@ a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
   kill_with_guard "$recorder"
   end_recorder
   dead=$recorder
-  kill "$target"
-  [ -n "$(find "$instances" -maxdepth 1 -name "trapline-$dead-*")" ] || fail "nothing to clean up"
+  has_instance "$dead" || fail "nothing to clean up"
   mv "$session" "$work/cut.trapline"
   start_recorder -- true
   end_recorder
@@ -565,13 +561,13 @@ a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
 }
 
 is_gone() { ! grep -qs '^State:.[^Z]' "/proc/$1/status"; }
-records() { grep -qs 1 "$instances/trapline-$1-"*/tracing_on; }
+records() { grep -qs 1 "$instances/trapline-$1-"*"-$space/tracing_on"; }
 # has_statistic PID NAME: one that is not 0 for one CPU of its instance.
-has_statistic() { grep -qs "^$2: [1-9]" "$instances/trapline-$1-"*/per_cpu/cpu*/stats; }
+has_statistic() { grep -qs "^$2: [1-9]" "$instances/trapline-$1-"*"-$space"/per_cpu/cpu*/stats; }
 has_events() { has_statistic "$1" "read events"; }
 has_overwritten() { has_statistic "$1" overrun; }
 does_not_record() { ! records "$1"; }
-is_small() { grep -qsE '^([0-9]|[1-5][0-9]|6[0-4])( |$)' "$instances/trapline-$1-"*/buffer_size_kb; }
+is_small() { grep -qsE '^([0-9]|[1-5][0-9]|6[0-4])( |$)' "$instances/trapline-$1-"*"-$space/buffer_size_kb"; }
 
 # In a process group of its own, so that the group can be sent what a terminal sends.
 killed() {  # killed SIGNAL COMMAND...; with what it was asked, no instance of it is left
@@ -760,7 +756,7 @@ a_full_disk_costs_a_snapshot_what_it_says() {
 the_instance_cannot_be_taken_away_while_it_records() {
   start_recorder
   wait_for pages test -e "$session/raw/start.json"
-  [ -d "$(compgen -G "$instances/trapline-$recorder-*")" ] || fail "it has no instance"
+  has_instance "$recorder" || fail "it has no instance"
   if rmdir "$instances/trapline-$recorder-"* 2>/dev/null; then fail "the kernel let it go"; fi
   kill -TERM "$recorder"
   end_recorder
@@ -806,7 +802,7 @@ says_that_somebody_meddled_with_the_instance() {
   start_recorder
   # Where it cannot write its first sync records it does not start.
   wait_for "sync records" series_on_the_disk 1
-  instance=$(compgen -G "$instances/trapline-$recorder-*")
+  instance=$(instance_of "$recorder")
   echo local >"$instance/trace_clock"  # this empties the buffers
   echo "by another clock" >"$instance/trace_marker"
   echo 0 >"$instance/tracing_on"
@@ -855,7 +851,7 @@ what_another_process_takes_back_at_once_is_a_loss() {
   for one in "${!actions[@]}"; do
     of "$one"
     wait_for "sync records" series_on_the_disk 2
-    instance=$(compgen -G "$instances/trapline-$recorder-*")
+    instance=$(instance_of "$recorder")
     # shellcheck disable=SC2034,SC2317 # the action is a text
     (
       cd "$instance"
@@ -935,7 +931,7 @@ events_that_another_process_reads_are_a_loss() {
   wait_for "recording" records "$recorder"
   make_calls 1000
   wait_for "calls on the disk" has_calls 1000
-  instance=$(compgen -G "$instances/trapline-$recorder-*")
+  instance=$(instance_of "$recorder")
   cat "$instance/trace" >/dev/null  # takes nothing away
   # What is made while the recorder stands still is read by the other one alone.
   wait_for "recorder that is stopped between two reads" stopped_between_reads

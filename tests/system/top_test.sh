@@ -36,7 +36,7 @@ batch() {  # in the background; its pid in $pid
   "$trapline" top --batch >"$work/lines" 2>"$work/stderr" &
   pid=$!
   wait_for "a line is printed" test -s "$work/lines"
-  instance_of "$pid" || fail "there is no instance of $pid"
+  has_instance "$pid" || fail "there is no instance of $pid"
 }
 
 nothing_is_left_after_a_signal() {
@@ -55,7 +55,7 @@ the_next_start_cleans_up_after_a_kill() {
   local killed=$pid
   kill_with_guard "$killed"
   wait "$killed" || true
-  instance_of "$killed" || fail "the kernel keeps an instance, so it should be there"
+  has_instance "$killed" || fail "the kernel keeps an instance, so it should be there"
   "$trapline" top --batch --count 1 >"$work/lines" 2>"$work/stderr" || fail "$(cat "$work/stderr")"
   has_no_instance "$killed" || fail "the instance of the killed top is still there"
   grep -q 'removed the instance of a dead recorder' "$work/stderr" || fail "nothing was said of it"
@@ -85,7 +85,7 @@ q_and_a_lost_terminal_leave_nothing() {
   needs_kvm_events
   start 80 24
   wait_for "figures" shows 'events/s'
-  instance_of "$pid" || fail "there is no instance of $pid"
+  has_instance "$pid" || fail "there is no instance of $pid"
   press q
   wait_for "it ends" ended
   wait_for "its instance goes" has_no_instance "$pid"
@@ -217,18 +217,22 @@ def status(path="metrics", method="GET", headers={}):
     except urllib.error.HTTPError as error:
         return error.code, ""
 
-for _ in range(100):
+def of_process():
+    return pathlib.Path(f"/proc/{sys.argv[1]}/status").read_text()
+
+code = None
+while code is None:
     try:
         code, text = status()
-        break
     except OSError:
+        assert "State:\tZ" not in of_process(), "it has ended"
         time.sleep(0.1)
 assert code == 200 and "trapline_events_total " in text, (code, text)
 assert status("other")[0] == 404 and status(method="POST")[0] == 405
 assert status(headers={"X": "a" * 60_000})[0] == 431
 
 def most_resident():
-    return int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{sys.argv[1]}/status").read_text())[1])
+    return int(re.search(r"VmHWM:\s+(\d+) kB", of_process())[1])
 
 def ask(request):
     """A connection that asked and does not read; None: it was refused."""
@@ -411,11 +415,17 @@ says_once_why_no_exit_comes() {
     [ "$(grep -cE "$why" "$work/stderr")" = 1 ] || fail "of --batch: $(cat "$work/stderr")"
   fi
   # Without events there is no frame either.
-  timeout --preserve-status 4 "$trapline" top --prometheus "$work/metrics" --no-sched >"$work/lines" 2>"$work/stderr" </dev/null
+  "$trapline" top --prometheus "$work/metrics" --no-sched >"$work/lines" 2>"$work/stderr" </dev/null &
+  pid=$!
+  wait_for "word of it, or an exit" says_or_has "$why"
+  sleep 2 # two more intervals, in which it is not said again
+  kill "$pid"
+  wait "$pid" || fail "it ended with $?: $(cat "$work/stderr")"
   if [ ! -e "$work/metrics" ]; then
     [ "$(grep -cE "$why" "$work/stderr")" = 1 ] || fail "of --prometheus: $(cat "$work/stderr")"
   fi
 }
+says_or_has() { grep -qE "$1" "$work/stderr" || [ -e "$work/metrics" ]; }
 
 # Status 4 is for a condition that is met; of too few runs only when that is asked for.
 diff_fails_a_build() {

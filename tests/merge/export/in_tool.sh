@@ -17,4 +17,4 @@ elif [ "$fetch" != - ]; then
   command -v node >/dev/null || skip "there is no node: apt-get install nodejs npm"
   folder=$("$TRAPLINE_SOURCE_DIR/scripts/fetch" "$fetch") || skip "scripts/fetch $fetch failed (see above)"
 fi
-exec python3 "$test" "$trapline" "$folder" "$@"
+exec "$TRAPLINE_SOURCE_DIR/tests/support/apart" network python3 "$test" "$trapline" "$folder" "$@"

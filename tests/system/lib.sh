@@ -46,6 +46,17 @@ needs_plugin() {
     skip "QEMU cannot load a plugin with a sanitizer in it"
 }
 
+# Calls that hardly anybody makes, by `make_calls N`: recorded with --pid of a process that makes them, they are all events
+# of this kind, whatever else the machine does.
+event=sys_enter_sched_rr_get_interval
+make_calls() { "$TRAPLINE_BINARY_DIR/tests/system/fault" --calls "$1"; }
+calls_in() { "$TRAPLINE_BINARY_DIR/merge/trapline" info "$1" | sed -n "s/^ *syscalls:$event  *//p" | tr -d ,; }
+needs_calls() {
+  needs_tracefs
+  [ -x "$TRAPLINE_BINARY_DIR/tests/system/fault" ] || skip "needs tests/system/fault"
+  [ -d "/sys/kernel/tracing/events/syscalls/$event" ] || skip "needs the events of system calls"
+}
+
 # json EXPRESSION [FOLDER]: of session.json, which is s; in $session, if no folder is named.
 json() {
   python3 -c 'import json,sys; s=json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "${2:-$session}/session.json" "$1"
@@ -56,6 +67,12 @@ space=$(stat -Lc %i /proc/self/ns/pid)
 instance_of() { compgen -G "/sys/kernel/tracing/instances/trapline-$1-*-$space"; }
 has_instance() { instance_of "$1" >/dev/null; }
 has_no_instance() { ! has_instance "$1"; }
+records() { grep -qs 1 "$(instance_of "$1")/tracing_on"; }
+# An instance is on from its first moment, before it is set up: so it is on once the session has begun, too.
+wait_for_recording() {  # wait_for_recording: of $recorder into $session
+  wait_for "session" test -e "$session/raw/start.json"
+  wait_for "recording" records "$recorder"
+}
 
 expect_equal() {  # expect_equal WHAT EXPECTED ACTUAL
   [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"

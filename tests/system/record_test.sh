@@ -561,13 +561,12 @@ a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
 }
 
 is_gone() { ! grep -qs '^State:.[^Z]' "/proc/$1/status"; }
-records() { grep -qs 1 "$instances/trapline-$1-"*"-$space/tracing_on"; }
 # has_statistic PID NAME: one that is not 0 for one CPU of its instance.
-has_statistic() { grep -qs "^$2: [1-9]" "$instances/trapline-$1-"*"-$space"/per_cpu/cpu*/stats; }
+has_statistic() { grep -qs "^$2: [1-9]" "$(instance_of "$1")"/per_cpu/cpu*/stats; }
 has_events() { has_statistic "$1" "read events"; }
 has_overwritten() { has_statistic "$1" overrun; }
 does_not_record() { ! records "$1"; }
-is_small() { grep -qsE '^([0-9]|[1-5][0-9]|6[0-4])( |$)' "$instances/trapline-$1-"*"-$space/buffer_size_kb"; }
+is_small() { grep -qsE '^([0-9]|[1-5][0-9]|6[0-4])( |$)' "$(instance_of "$1")/buffer_size_kb"; }
 
 # In a process group of its own, so that the group can be sent what a terminal sends.
 killed() {  # killed SIGNAL COMMAND...; with what it was asked, no instance of it is left
@@ -671,6 +670,7 @@ small_disk() {  # small_disk MIB: of the session
 }
 
 a_full_disk_stops_the_recording_and_not_the_command() {
+  needs_calls
   small_disk 20
   start_recorder --no-kvm --events "syscalls:$event" -- timeout 200 sh -c \
     'until grep -q "No space" "$0"; do "$1" --calls 10000; done; "$1" --calls 10000
@@ -713,6 +713,7 @@ a_small_disk_has_room_for_the_next_recording() {
 }
 
 a_limit_of_file_sizes_is_named() {
+  needs_calls
   status=0
   (ulimit -f 4096 && exec "$trapline" record -o "$session" --no-kvm --events "syscalls:$event" -- \
     "$TRAPLINE_BINARY_DIR/tests/system/fault" --calls "$((150000 * $(getconf _NPROCESSORS_CONF)))") \
@@ -732,6 +733,7 @@ a_limit_of_file_sizes_is_named() {
 # What the snapshot had in memory when the disk was full is counted.
 a_full_disk_costs_a_snapshot_what_it_says() {
   [ -w /dev/kvm ] || skip "needs /dev/kvm"
+  needs_calls
   small_disk 20
   demo_qemu -accel kvm -cpu host,-arch-capabilities
   start_recorder --events "syscalls:$event" --snapshot-on 'exit > 20us' -- timeout 200 sh -c \
@@ -766,8 +768,7 @@ the_instance_cannot_be_taken_away_while_it_records() {
 
 a_session_that_is_removed_ends_its_recording() {
   start_recorder --no-kvm --sched --duration 60
-  wait_for pages test -e "$session/raw/start.json"
-  wait_for "recording" records "$recorder"
+  wait_for_recording
   rm -rf "$session" || rm -rf "$session"
   end_recorder
   cat "$work/stderr"
@@ -778,8 +779,7 @@ a_session_that_is_removed_ends_its_recording() {
   nothing_left "$recorder"
   # The command goes on.
   start_recorder --no-kvm --sched -- sh -c 'until [ -e "$0" ]; do sleep 0.05; done; echo done' "$work/told"
-  wait_for pages test -e "$session/raw/start.json"
-  wait_for "recording" records "$recorder"
+  wait_for_recording
   rm -rf "$session" || rm -rf "$session"
   wait_for "word of it" grep -q "the command goes on" "$work/stderr"
   touch "$work/told"
@@ -899,20 +899,16 @@ what_another_process_takes_back_at_once_is_a_loss() {
   expect_equal "changes" 0 "$(json 'len(s.get("changes", []))')"
 }
 
-# A process that makes system calls of a kind that hardly anybody makes, as many as it is told: recorded by --pid, these
-# are all events of this kind, whatever else the machine does.
-event=sys_enter_sched_rr_get_interval
+# A process that makes calls when it is told to, and nothing else that is recorded.
 start_load() {  # its pid in $load
-  [ -x "$TRAPLINE_BINARY_DIR/tests/system/fault" ] || skip "needs tests/system/fault"
-  [ -d "/sys/kernel/tracing/events/syscalls/$event" ] || skip "needs the events of system calls"
+  needs_calls
   mkfifo "$work/calls" "$work/made"
   bash -c 'while read -r calls; do "$0" --calls "$calls"; echo; done' "$TRAPLINE_BINARY_DIR/tests/system/fault" \
     <"$work/calls" >"$work/made" &
   load=$!
   exec 8>"$work/calls" 9<"$work/made"
 }
-make_calls() { echo "$1" >&8 && read -r -u 9; }
-calls_in() { "$trapline" info "$1" | sed -n "s/^ *syscalls:$event  *//p" | tr -d ,; }
+load_calls() { echo "$1" >&8 && read -r -u 9; }
 has_calls() { [ "$(calls_in "$session")" = "$1" ]; }
 theirs_are() { [ "$(grep -c sched_rr_get_interval "$work/theirs")" = "$1" ]; }
 
@@ -928,8 +924,8 @@ events_that_another_process_reads_are_a_loss() {
   local instance reader
   start_load
   start_recorder --no-kvm --pid "$load" --events "syscalls:$event"
-  wait_for "recording" records "$recorder"
-  make_calls 1000
+  wait_for_recording
+  load_calls 1000
   wait_for "calls on the disk" has_calls 1000
   instance=$(instance_of "$recorder")
   cat "$instance/trace" >/dev/null  # takes nothing away
@@ -937,12 +933,12 @@ events_that_another_process_reads_are_a_loss() {
   wait_for "recorder that is stopped between two reads" stopped_between_reads
   cat "$instance/trace_pipe" >"$work/theirs" &
   reader=$!
-  make_calls 20000
+  load_calls 20000
   wait_for "all of them" theirs_are 20000
   kill "$reader"
   wait "$reader" || true
   kill -CONT "$recorder"
-  make_calls 3000
+  load_calls 3000
   kill -TERM "$recorder"
   end_recorder
   expect_equal "exit status" 0 "$status"
@@ -954,8 +950,8 @@ events_that_another_process_reads_are_a_loss() {
   expect_equal "calls that are left" 4000 "$(calls_in "$session")"
   rm -rf "$session"
   start_recorder --no-kvm --pid "$load" --events "syscalls:$event"
-  wait_for "recording" records "$recorder"
-  make_calls 20000
+  wait_for_recording
+  load_calls 20000
   kill -TERM "$recorder"
   end_recorder
   expect_equal "calls that nobody takes" 20000 "$(calls_in "$session")"
@@ -969,10 +965,10 @@ losses_that_are_reported_are_those_that_trace_cmd_finds_in_the_file() {
   for try in 1 2 3; do
     rm -rf "$session"
     start_recorder --no-kvm --pid "$load" --events "syscalls:$event" --buffer-size 64K
-    wait_for "recording" records "$recorder"
+    wait_for_recording
     # Nobody reads more than the buffers of all CPUs hold: the kernel overwrites what it has.
     kill -STOP "$recorder"
-    make_calls $((4000 * $(getconf _NPROCESSORS_CONF)))
+    load_calls $((4000 * $(getconf _NPROCESSORS_CONF)))
     kill -CONT "$recorder"
     kill -TERM "$recorder"
     end_recorder

@@ -481,16 +481,15 @@ const cases = {
     await with_page(html, {}, async (page) => {
       const { time, duration_ns } = dataOf(html);
       const ticks = () => page.locator("#shares .strip").first().evaluate((strip) => strip.querySelector("canvas").toDataURL());
+      const hash = () => page.evaluate(() => location.hash);
       const changes = async (act) => {
-        const before = await ticks();
+        const [before, address] = [await ticks(), await hash()];
         await act();
         await page.waitForFunction((was) => document.querySelector("#shares .strip canvas").toDataURL() !== was, before);
+        await page.waitForFunction((was) => location.hash !== was, address); // it is written after a while
         await settled(page);
       };
-      const view = async () => {
-        await page.waitForTimeout(200); // the address is written after a while
-        return /view=(\d+)-(\d+)/.exec(page.url())?.slice(1).map(Number);
-      };
+      const view = async () => /view=(\d+)-(\d+)/.exec(await hash())?.slice(1).map(Number);
       const [, ms] = /^The first ([\d.]+) s, before a guest first ran, are folded away, with 1 loss in them/.exec(await page.locator("#before").textContent());
       const begin = Math.ceil((ms * 1e9 - time.origin) / time.bin_ns);
       const lost = page.locator("#shares .strip .lost").first();
@@ -946,6 +945,7 @@ const cases = {
       const start = Number(data.interval.start_ns);
       assert.deepEqual(data.tables.phases.rows.map(({ start: at, ...rest }) => ({ start_ns: at + start, ...rest })).map((row) => JSON.stringify(Object.entries(row).sort())),
         phases.rows.map((row) => JSON.stringify(Object.entries(row).sort())));
+      await settled(page);
       const rows = page.locator("#phases tbody tr");
       assert.equal(await rows.count(), phases.rows.length);
       for (const [i, phase] of phases.rows.entries()) {
@@ -1019,6 +1019,7 @@ const cases = {
       const start = Number(interval.start_ns);
       assert.ok(found.count > 0 && stalls.count === found.count && stalls.total_ns === found.total_ns, file);
       assert.deepEqual(stalls.rows.map(({ start: at, name: _, ...rest }) => ({ begin_ns: at + start, ...rest })), found.rows);
+      await settled(page);
       const rows = page.locator("#stalls tbody tr"); // exits are in the table of the longest exits
       const single = found.rows.every(({ exits, open }) => exits === 1 && !open);
       assert.equal(await rows.count(), single ? 0 : found.rows.length);
@@ -1043,6 +1044,7 @@ const cases = {
         kernel.rows.map((row) => [`${row.reason}: ${row.part}`, row.ns, row.count, row.max_ns]));
       const share = titles.find((title) => title.startsWith("share of "));
       for (const row of figures) assert.ok(Math.abs(row[share] - row.time / kernel.total_ns) < 1e-12);
+      await settled(page);
       const rows = page.locator("#kernel-table tbody tr");
       assert.ok(kernel.rows.length > 1 && await rows.count() === Math.min(25, kernel.rows.length));
       assert.deepEqual(await page.locator("#kernel-table thead th").allTextContents(), titles);

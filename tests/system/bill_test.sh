@@ -11,7 +11,7 @@ recorded() {
   local arch=$1 thing
   shift
   for thing in qemu10 "kernel-$arch" "box-$arch"; do fetched "$thing" >/dev/null; done
-  run "$scripts/kvm-box" --arch "$arch" --out "$work/out" --still 120 --timeout 500 --file "$scripts/box/guests.sh" \
+  run "$scripts/kvm-box" --arch "$arch" --out "$work/out" --still 120 --timeout 3600 --file "$scripts/box/guests.sh" \
     --file "$tests/guest/linux/bill-init" "$@" "$tests/data/record/bill"
   expect_equal "exit status of the box" 0 "$status"
 }
@@ -51,7 +51,7 @@ planted_faults() {
   for thing in qemu10 kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
   command_for_box
   # The second disk holds a guest's memory.
-  run "$scripts/kvm-box" --out "$work/out" --still 120 --timeout 500 --env "RECORDINGS=${names[*]}" "${box_files[@]}" \
+  run "$scripts/kvm-box" --out "$work/out" --still 120 --timeout 3600 --env "RECORDINGS=${names[*]}" "${box_files[@]}" \
     --file "$TRAPLINE_BINARY_DIR/tests/guest/planted-guest.elf" --file "$TRAPLINE_BINARY_DIR/tests/guest/plant" \
     --file "$TRAPLINE_BINARY_DIR/tests/guest/plant-memory.so" --file "$TRAPLINE_BINARY_DIR/tests/guest/plant-uffd.so" \
     --file "$scripts/box/guests.sh" --file "$tests/guest/linux/bill-init" --file "$(fetched guest-amd64)/virtio_balloon.ko" \
@@ -71,7 +71,7 @@ planted_faults_arm64() {  # planted_faults_arm64 KERNEL NAME...
   local thing kernel=$1 names=("${@:2}")
   make_swap_area
   for thing in qemu10 "$kernel" box-arm64; do fetched "$thing" >/dev/null; done
-  run "$scripts/kvm-box" --arch arm64 --kernel "$kernel" --out "$work/out" --still 120 --timeout 500 \
+  run "$scripts/kvm-box" --arch arm64 --kernel "$kernel" --out "$work/out" --still 120 --timeout 3600 \
     --env "RECORDINGS=${names[*]}" --file "$TRAPLINE_BINARY_DIR/tests/guest/planted-guest-arm64.elf" \
     --file "$TRAPLINE_BINARY_DIR/tests/guest/plant-pages-arm64.so" \
     --qemu-arg -drive --qemu-arg driver=null-co,size=128M,read-zeroes=on,if=virtio "${swap_disk[@]}" "$tests/data/record/pages"

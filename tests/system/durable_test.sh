@@ -95,7 +95,7 @@ a_disk_that_stalls_loses_nothing() {
     losses=$(json '[l for l in s["losses"] if l["overwritten"] or l["dropped"]]' "$work/b/run")
     echo "try $try: losses $losses, $(events "$work/b/run") events of $(cat "$work/made")"
     # It was read all the while: the load began a little before the recorder.
-    if [ "$losses" = "[]" ] && [ "$(events "$work/b/run")" -gt 300000 ]; then
+    if [ "$losses" = "[]" ] && [ "$(events "$work/b/run")" -gt $(($(cat "$work/made") / 2)) ]; then
       echo "misses: $((try - 1)) of at most 1"
       return
     fi

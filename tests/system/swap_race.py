@@ -2,7 +2,8 @@
 
 Until it is ended, it puts links to files of the folder VICTIM, or the folder itself, in the places that a recorder
 makes, replaces, gives away or removes, and swaps them with files of its own as fast as it can (renameat2 with
-RENAME_EXCHANGE: both names are always there). It prints how often it did, once it is told to end (SIGTERM)."""
+RENAME_EXCHANGE: both names are always there). After more than 100 times it makes SESSION.swapped; it prints how often it did,
+once it is told to end (SIGTERM)."""
 import ctypes
 import os
 import random
@@ -54,6 +55,8 @@ while going:
     bait, link = make_bait()
     for _ in range(200):
         exchange(bait, link)
+    if swaps > 100:
+        quietly(lambda: open(f"{session}.swapped", "x").close())
     name = f"{session}/{random.choice(NAMES)}"
     own = f"{session}.mine"
     quietly(os.symlink, f"{victim}/{random.choice(files)}", own)

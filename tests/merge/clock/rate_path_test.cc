@@ -246,16 +246,21 @@ TEST(RatePath, AClockThatWasSlewedOrSetFurtherIsRefusedWithTheTime) {
   for (const long double jump : {1e9L, -1e9L, 5e5L, -5e5L}) {
     RatePath path(1e12L, 5000 * kSecond);
     path.run(1e12L + 6.5e9L, 1, jump);
-    std::vector<ClockBound> bounds;
+    std::vector<ClockBound> bounds, turned;
     for (std::uint64_t i = 0; i < 10; ++i) {
       const std::uint64_t at = 1000 * kSecond + i * kSecond;
       const std::uint64_t target = path.read(static_cast<long double>(at));
       bounds.push_back(ClockBound::stamp(at, target - 500, target + 500, i));
+      turned.push_back(ClockBound::stamp(target, at - 500, at + 500, i));
     }
     const auto refused = Relation::fit(bounds, {kNanoseconds, kSlewedPpm});
     ASSERT_FALSE(refused);
     EXPECT_THAT(refused.error().message, ::testing::HasSubstr("1006.000000"));
     EXPECT_THAT(refused.error().message, ::testing::HasSubstr("1007.000000"));
+    // The other clock was set: its own times may come again.
+    const auto other = Relation::fit(turned, {kNanoseconds, kSlewedPpm});
+    ASSERT_FALSE(other);
+    EXPECT_THAT(other.error().message, ::testing::HasSubstr("was set, slewed or suspended"));
   }
 }
 

@@ -3,107 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <functional>
 #include <random>
 #include <vector>
 
 #include "backend_ftrace/base/duration.h"
 #include "merge/clock/assumption.h"
+#include "tests/merge/clock/rate_path.h"
 
 namespace trapline::clocks {
 namespace {
-
-// Two clocks over true time, and sync records of them with brackets of random width.
-class World {
- public:
-  explicit World(std::uint64_t seed) : random_(seed) {}
-
-  // Clocks: true ns → what a clock without rounding would read.
-  std::function<long double(long double)> source, target;
-
-  long double uniform(long double low, long double high) {
-    return std::uniform_real_distribution<long double>(low, high)(random_);
-  }
-  // A series of tries at about true time `t`.
-  void sync(long double t, unsigned tries, long double widest) {
-    for (unsigned i = 0; i < tries; ++i) {
-      const long double before = t + uniform(0, widest), after = before + uniform(50, widest);
-      const long double stamp = before + (after - before) * uniform(0, 1);
-      if (reversed) {
-        brackets.push_back(ClockBound::reading(read(source(before)), read(source(after)),
-                                               read(target(stamp)), series));
-      } else {
-        brackets.push_back(ClockBound::stamp(read(source(stamp)), read(target(before)),
-                                             read(target(after)), series));
-      }
-      t = after;
-    }
-    ++series;
-  }
-  [[nodiscard]] static std::uint64_t read(long double clock) {
-    return static_cast<std::uint64_t>(std::floor(clock));
-  }
-  // By how much the truth lies outside the printed error, at true time t; 0 when inside.
-  [[nodiscard]] long double outside(const Relation& relation, long double t) const {
-    const std::uint64_t at = read(source(t));
-    const auto mapped = static_cast<long double>(relation.map()(at));
-    const long double off = std::abs(mapped - target(t));
-    return std::max(0.0L, off - static_cast<long double>(relation.error_at(at)));
-  }
-
-  std::vector<ClockBound> brackets;
-  std::uint64_t series = 0;
-  bool reversed = false;
-
- private:
-  std::mt19937_64 random_;
-};
-
-// Rates within 200 ppm of one another, any offset; records at irregular times.
-struct Case {
-  long double length;
-  std::vector<long double> times;
-};
-Case random_case(World& world, int records) {
-  const long double length = world.uniform(1, 300) * kSecond;
-  const long double drift = world.uniform(-200e-6L, 200e-6L), own = world.uniform(-50e-6L, 50e-6L);
-  const long double source0 = world.uniform(0, 1e15L), target0 = world.uniform(0, 1.8e18L);
-  world.source = [=](long double t) { return source0 + t * (1 + own); };
-  world.target = [=](long double t) { return target0 + t * (1 + own) * (1 + drift); };
-  Case made{length, {}};
-  for (int i = 0; i < records; ++i) {
-    made.times.push_back(length * (static_cast<long double>(i) + world.uniform(0, 0.9L)) /
-                         static_cast<long double>(records));
-  }
-  return made;
-}
-
-TEST(Relation, AKnownOffsetAndDriftAreAlwaysInsideTheBoundInManyRandomCases) {
-  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
-    World world(seed);
-    const int records = seed % 4 == 0 ? 2 : seed % 4 == 1 ? 10 : seed % 4 == 2 ? 1 : 50;
-    const Case made = random_case(world, records);
-    world.reversed = seed % 3 == 0;
-    for (const long double t : made.times)
-      world.sync(t, 1 + static_cast<unsigned>(seed / 4) % 16, world.uniform(100, 50'000));
-    const Interval interval{World::read(world.source(0)), World::read(world.source(made.length))};
-    const auto relation = Relation::fit(world.brackets, {kNanoseconds, kSteadyPpm}, interval);
-    ASSERT_TRUE(relation) << seed << relation.error().message;
-    for (int i = 0; i <= 40; ++i) {
-      const long double t = made.length * i / 40;
-      ASSERT_EQ(world.outside(*relation, t), 0) << "seed " << seed << " at " << i;
-      const std::uint64_t at = World::read(world.source(t));
-      ASSERT_LE(relation->error_at(at), relation->error()) << "seed " << seed << " at " << i;
-    }
-    if (records == 1 && seed / 4 % 16 == 0) {
-      EXPECT_GT(relation->error(), made.length * 250e-6L * 0.99L) << seed;  // the assumed drift
-    } else if (records >= 10) {
-      EXPECT_LT(relation->error(), 120'000u + static_cast<std::uint64_t>(made.length * 1e-6L))
-          << seed;
-    }
-  }
-}
 
 // Returns target ticks per source tick, averaged over the interval.
 double rate_of(const Relation& relation, std::uint64_t first, std::uint64_t last) {
@@ -112,36 +20,20 @@ double rate_of(const Relation& relation, std::uint64_t first, std::uint64_t last
 }
 
 TEST(Relation, TwoHundredPpmOfDriftOverTenRecordsAreFoundToAPpm) {
-  World world(1);
-  world.source = [](long double t) { return 5e9L + t; };
-  world.target = [](long double t) { return 9e12L + t * (1 + 200e-6L); };
-  for (int i = 0; i < 10; ++i) world.sync(static_cast<long double>(i) * kSecond, 16, 3000);
-  const auto relation = Relation::fit(world.brackets, {kNanoseconds, kSteadyPpm});
+  test::RatePath path(5e9L, 9'000 * kSecond);
+  path.run(5e9L, 1 + 200e-6L);
+  std::vector<ClockBound> bounds;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    const std::uint64_t at = 5 * kSecond + i * kSecond, target = path.read(at);
+    bounds.push_back(ClockBound::stamp(at, target - 500, target + 500, i));
+  }
+  const auto relation = Relation::fit(bounds, {kNanoseconds, kSteadyPpm});
   ASSERT_TRUE(relation);
   const auto [first, last] = relation->interval();
   EXPECT_NEAR((rate_of(*relation, first, last) - 1) * 1e6, 200, 1);
   EXPECT_LT(relation->error(), 1800u);
   EXPECT_EQ(relation->groups(), 10u);
   EXPECT_NEAR(static_cast<double>(relation->offset()), 9e12 - 5e9, 3000);
-}
-
-// A clock that is set by more than the bounds leave open: refused, with the series around it.
-TEST(Relation, AStepIsRefusedWithTheSeriesAroundIt) {
-  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
-    World world(10'000 + seed);
-    const Case made = random_case(world, seed % 5 == 0 ? 3 : 10);
-    const long double by = seed % 2 == 0 ? 1e9L : world.uniform(2e8L, 5e9L);
-    const long double when = world.uniform(made.times.front() + 2e6L, made.times.back());
-    const bool forward = seed / 2 % 2 == 0, of_source = seed / 4 % 2 == 0;
-    auto& clock = of_source ? world.source : world.target;
-    clock = [old = clock, when, step = forward ? by : -by](long double t) {
-      return old(t) + 1e10L + (t >= when ? step : 0);
-    };
-    for (const long double t : made.times) world.sync(t, 16, 20'000);
-    const auto relation = Relation::fit(world.brackets, {kNanoseconds, kSlewedPpm});
-    ASSERT_FALSE(relation) << seed;
-    EXPECT_THAT(relation.error().message, ::testing::HasSubstr("was set, slewed or suspended"));
-  }
 }
 
 TEST(Relation, RatesThatNoClockHasAreRefusedWithTheRateAndItsLimit) {
@@ -209,17 +101,6 @@ TEST(Relation, AMapThatIsTakenHasTheErrorThatTheOwnBoundsGiveIt) {
   wide.take_map(narrow);
   EXPECT_EQ(wide.map()(1'000), narrow.map()(1'000));
   EXPECT_GT(wide.error(), before + 100);
-}
-
-TEST(Relation, ATscIsRelatedWithoutKnowingItsFrequency) {
-  World world(4);
-  world.source = [](long double t) { return 3e13L + t * 2.1123456L; };
-  world.target = [](long double t) { return 7e9L + t; };
-  for (int i = 0; i < 5; ++i) world.sync(static_cast<long double>(i) * kSecond, 16, 3000);
-  const auto relation = Relation::fit(world.brackets, {kAnyRate, kSteadyPpm});
-  ASSERT_TRUE(relation);
-  EXPECT_LT(relation->error(), 2300u);
-  for (int i = 0; i <= 40; ++i) EXPECT_EQ(world.outside(*relation, i * 1e8L), 0);
 }
 
 TEST(Relation, NoRecordsAndOneSidedOnesAreErrors) {

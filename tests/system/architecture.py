@@ -5,10 +5,8 @@ usage: architecture.py SOURCE-TREE
 Each row names a folder, the folders that it may include, and the libraries of others that it uses. The
 rows stand in order: a folder includes only folders of rows above its own. A row must be exact: an include
 that the row does not name fails, and so does a name that nothing needs. What a CMake library links is in
-its row too. The second part checks that merge does not grow; the third, that
-only those folders name a VMM which have to; the fourth, that a Pipeline is made where it may be; the fifth, that
-one class reads the scheduler; the sixth, that no `default:` takes what an enumeration does not name, and that the
-zero of what claims are made of says that nothing is known; the last, that no test has a folder of a fixed name.
+its row too. RULES has what is done or known in one place only. The rest: no `default:` takes what an enumeration does
+not name, the zero of what claims are made of says that nothing is known, and no test has a folder of a fixed name.
 """
 import re
 import sys
@@ -156,63 +154,49 @@ def check_cycles(inner):
         fail("these folders include each other in a cycle: " + ", ".join(sorted(arrows)))
 
 
-# Who may name a VMM: the knowledge of each, the recorder that starts one, the reader of QEMU's log, the
-# options of the command, and session.json with its keys. All others ask vmms.h.
-KNOW_A_VMM = ("merge/analyze/vmm/", "merge/record/", "merge/source/qemu_log/", "merge/cli/", "merge/session/")
-NAMES_A_VMM = re.compile(r"\w*(?:qemu|firecracker|crosvm|kvmtool)\w*", re.IGNORECASE)
-NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.*?)\)"|"(?:\\.|[^"\\\n])*"|^#include[^\n]*', re.DOTALL | re.MULTILINE)
+NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|\'(?:\\.|[^\'\\\n])\'|R"\((?:.*?)\)"|"(?:\\.|[^"\\\n])*"|^#include[^\n]*', re.DOTALL | re.MULTILINE)
+# (what code below the first folders must not hold, where it may, what to do in place of it)
+RULES = (
+    # The knowledge of each VMM, the recorder that starts one, the reader of QEMU's log, the options of the command, and
+    # session.json with its keys. All others ask vmms.h.
+    (r"(?i)\w*(?:qemu|firecracker|crosvm|kvmtool)\w*", ("merge/",),
+     ("merge/analyze/vmm/", "merge/record/", "merge/source/qemu_log/", "merge/cli/", "merge/session/"),
+     "names a VMM: what is known of one is in merge/analyze/vmm"),
+    # merge/pass, for every command, and the recorder's trigger.
+    (r"(?<!unique_ptr<)\bPipeline(>| \w+\s*[;({=]|\s*[({])", PRODUCTS,
+     ("merge/analyze/pipeline", "merge/pass/", "merge/record/trigger_matcher."),
+     "makes a Pipeline: let Pass (merge/pass/pass.h) read the recording"),
+    # Threads reads the scheduler's events for all: others take its ThreadChanges. Sources make the events, and
+    # ThreadLives puts into them which of the threads with one id they are about.
+    (r"\b(SchedSwitch|SchedWakeup|kMigrate)\b", PRODUCTS,
+     ("merge/source/", "merge/model/", "merge/analyze/threads.", "merge/analyze/thread_lives."),
+     "reads the scheduler: let Threads (merge/analyze/threads.h) do that"),
+    # A loss of the host's events is a ThreadChange too. These see the Lost itself: Pipeline, which knows whose loss it is
+    # and hands it to sinks, and what follows the records of guests, whose losses hide no thread of the host.
+    (r"\bLost\b", ("merge/analyze/",),
+     ("merge/analyze/threads.", "merge/analyze/pipeline.", "merge/analyze/span_sink.h", "merge/analyze/guest_stacks.",
+      "merge/analyze/guest_intervals."),
+     "reads losses: let Threads (merge/analyze/threads.h) do that"),
+    # Pages are read by PageReader, kept by PageRing, handed on by page_round(), and the recorder has one loop.
+    (r"(deque|vector|list)<(record::)?KeptPage>", ("merge/record/", "merge/live/"), ("merge/record/page_ring.h",),
+     "keeps pages: let PageRing do that"),
+    (r"\bsplice\(.*nullptr|SPLICE_F_", ("merge/record/", "merge/live/"), ("merge/record/page_reader.cc",),
+     "reads pages: let PageReader do that"),
+    (r"(\.|->)drained\(", ("merge/record/", "merge/live/"), ("merge/record/page_reader.cc",),
+     "is a round of pages: use page_round()"),
+    (r"\bpollfd>", ("merge/record/", "merge/live/"), ("merge/record/recording_run.cc", "merge/live/top.cc"),
+     "is a loop: that of RecordingRun takes more files"),
+)
 
 
-def check_vmms():
+def check_rules():
     for path in sources():
-        if not str(path).startswith("merge/") or str(path).startswith(KNOW_A_VMM):
-            continue
         code = NO_CODE.sub(lambda found: "\n" * found[0].count("\n"), (ROOT / path).read_text(encoding="utf-8"))
-        for number, line in enumerate(code.splitlines(), 1):
-            for name in NAMES_A_VMM.findall(line):
-                fail(f"{path}:{number}: `{name}` names a VMM: what is known of one is in merge/analyze/vmm")
-
-
-# Who may make a Pipeline: merge/pass, for every command, and the recorder's trigger.
-MAKE_A_PIPELINE = ("merge/analyze/pipeline", "merge/pass/", "merge/record/trigger_matcher.")
-
-
-def check_pipelines():
-    for path in sources():
-        if str(path).startswith(MAKE_A_PIPELINE):
-            continue
-        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
-            if re.search(r"(?<!unique_ptr<)\bPipeline(>| \w+\s*[;({=]|\s*[({])", line.split("//")[0]):
-                fail(f"{path}:{number}: makes a Pipeline: let Pass (merge/pass/pass.h) read the recording")
-
-
-# Threads reads the scheduler's events for all: others take its ThreadChanges. Sources make the events, and
-# ThreadLives puts into them which of the threads with one id they are about.
-READ_THE_SCHEDULER = ("merge/source/", "merge/model/", "merge/analyze/threads.", "merge/analyze/thread_lives.")
-
-
-def check_scheduler():
-    for path in sources():
-        if str(path).startswith(READ_THE_SCHEDULER):
-            continue
-        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
-            if re.search(r"\b(SchedSwitch|SchedWakeup|kMigrate)\b", line.split("//")[0]):
-                fail(f"{path}:{number}: reads the scheduler: let Threads (merge/analyze/threads.h) do that")
-
-
-# A loss of the host's events is a ThreadChange too. These see the Lost itself: Pipeline, which knows whose loss it is and
-# hands it to sinks, and what follows the records of guests, whose losses hide no thread of the host.
-TAKE_LOSSES = ("merge/analyze/threads.", "merge/analyze/pipeline.", "merge/analyze/span_sink.h",
-               "merge/analyze/guest_stacks.", "merge/analyze/guest_intervals.")
-
-
-def check_losses():
-    for path in sources():
-        if not str(path).startswith("merge/analyze/") or str(path).startswith(TAKE_LOSSES):
-            continue
-        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
-            if re.search(r"\bLost\b", line.split("//")[0]):
-                fail(f"{path}:{number}: reads losses: let Threads (merge/analyze/threads.h) do that")
+        for pattern, folders, allowed, text in RULES:
+            if str(path).startswith(folders) and not str(path).startswith(allowed):
+                for number, line in enumerate(code.splitlines(), 1):
+                    if found := re.search(pattern, line):
+                        fail(f"{path}:{number}: `{found[0]}` {text}")
 
 
 # Switches over numbers and characters of files, registers and other programs. Where one of our own enumerations is told
@@ -250,25 +234,6 @@ def check_defaults():
             fail(f"{path}: {len(defaults)} of `default:`, {allowed} of numbers are known: name the enumeration's kinds")
 
 
-# Pages are read by PageReader, kept by PageRing, handed on by page_round(), and the recorder has one loop.
-ONCE = (
-    (r"(deque|vector|list)<(record::)?KeptPage>", {"merge/record/page_ring.h"}, "keeps pages: let PageRing do that"),
-    (r"\bsplice\(.*nullptr|SPLICE_F_", {"merge/record/page_reader.cc"}, "reads pages: let PageReader do that"),
-    (r"(\.|->)drained\(", {"merge/record/page_reader.cc"}, "is a round of pages: use page_round()"),
-    (r"\bpollfd>", {"merge/record/recording_run.cc", "merge/live/top.cc"}, "is a loop: that of RecordingRun takes more files"),
-)
-
-
-def check_recorder():
-    for path in sources():
-        if not str(path).startswith(("merge/record/", "merge/live/")):
-            continue
-        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
-            for pattern, places, text in ONCE:
-                if str(path) not in places and re.search(pattern, line.split("//")[0]):
-                    fail(f"{path}:{number}: {text}")
-
-
 def check_temporary_folders():
     for path in (ROOT / "tests").rglob("*.[ch]*"):
         # Fuzz targets are no GoogleTest programs and have a folder of their own kind.
@@ -286,13 +251,9 @@ def main():
         fail(f"only {len(rows)} rows found in docs/architecture.md, \"Folders\"")
     check_links(rows)
     check_includes(rows)
-    check_vmms()
-    check_pipelines()
-    check_scheduler()
-    check_losses()
+    check_rules()
     check_defaults()
     check_zeros()
-    check_recorder()
     check_temporary_folders()
     for text in failures:
         print(f"FAILED: {text}")

@@ -21,36 +21,26 @@ import time
 from pathlib import Path
 
 
-def end_with_us(pid: int) -> None:
-    """Where a hangup is ignored, as below nohup, a shell without its terminal would spin for ever."""
-    atexit.register(os.kill, pid, signal.SIGKILL)
-
-
-def widen(fd: int) -> None:
-    """A line that is wider than the terminal would be shown in part."""
-    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 1000, 0, 0))
+PROMPT = re.compile("READY (\x1b\\[\\?2004h)?$")  # zsh asks for bracketed paste at its first one
 
 
 class Shell:
-    def __init__(self, completion: str, trapline: str) -> None:
+    """An interactive shell at a terminal, after the lines of `setup`."""
+
+    def __init__(self, trapline: str, command: list[str], setup: list[str]) -> None:
         pid, self.fd = pty.fork()
         if pid == 0:
-            widen(0)  # before the shell asks
+            # Before the shell asks: a line that is wider than the terminal would be shown in part.
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 1000, 0, 0))
             os.environ.update(PS1="READY ", TERM="dumb", PATH=f"{Path(trapline).parent}:{os.environ['PATH']}",
-                              HISTFILE="/dev/null", INPUTRC="/dev/null", LC_ALL="C")
-            os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
-        end_with_us(pid)
-        self.read_until(re.compile("READY $"))
-        self.type("bind 'set bell-style none'; bind 'set enable-bracketed-paste off'\n")
-        self.read_until(re.compile("READY $"))
-        self.type(f"source {completion}\n")
-        self.read_until(re.compile("READY $"))
-
-    @classmethod
-    def of(cls, fd: int) -> "Shell":
-        shell = cls.__new__(cls)
-        shell.fd = fd
-        return shell
+                              HISTFILE="/dev/null", INPUTRC="/dev/null", LC_ALL="C", ZDOTDIR="/nonexistent")
+            os.execvp(command[0], command)
+        # Where a hangup is ignored, as below nohup, a shell without its terminal would spin for ever.
+        atexit.register(os.kill, pid, signal.SIGKILL)
+        self.read_until(PROMPT)
+        for line in setup:
+            self.type(line + "\n")
+            self.read_until(PROMPT)
 
     def type(self, text: str) -> None:
         os.write(self.fd, text.encode())
@@ -63,37 +53,12 @@ class Shell:
         return seen
 
     def line_after_tab(self, typed: str, wanted: str) -> str:
-        """What stands on the line when Tab is pressed behind `typed`; # ends the line unrun."""
+        """What stands on the line when Tab is pressed behind `typed`; then the line is killed."""
         self.type(typed + "\t")
         seen = self.read_until(re.compile(re.escape(wanted)))
-        self.type(" #end\x01#\n")  # a comment from its beginning: nothing runs
-        self.read_until(re.compile("READY $"))
+        self.type("\x15\n")
+        self.read_until(PROMPT)
         return seen
-
-
-def zsh_shell(folder: str, trapline: str) -> Shell:
-    pid, fd = pty.fork()
-    if pid == 0:
-        widen(0)  # before the shell asks
-        os.environ.update(PS1="READY ", TERM="dumb", PATH=f"{Path(trapline).parent}:{os.environ['PATH']}", LC_ALL="C",
-                          ZDOTDIR="/nonexistent")
-        os.execvp("zsh", ["zsh", "-f", "-i", "-o", "nopromptsp"])
-    end_with_us(pid)
-    shell = Shell.of(fd)
-    shell.read_until(re.compile("READY (\x1b\\[\\?2004h)?$"))  # it asks for bracketed paste
-    shell.type(f"unset zle_bracketed_paste; fpath=({folder} $fpath); autoload -U compinit; compinit -u -D; "
-               "setopt no_beep no_always_last_prompt no_auto_menu; bindkey -e\n")
-    shell.read_until(re.compile("READY $"))
-    return shell
-
-
-def zsh_line(shell: Shell, typed: str, wanted: str) -> str:
-    """The line after Tab; then the line is killed."""
-    shell.type(typed + "\t")
-    seen = shell.read_until(re.compile(re.escape(wanted)))
-    shell.type("\x15\n")
-    shell.read_until(re.compile("READY $"))
-    return seen
 
 
 def fish_candidates(file: str, trapline: str, typed: str) -> str:
@@ -132,21 +97,21 @@ def main() -> None:
     ]
     if shell_name == "bash":
         cases += [("trapline report --format=js", "--format=json"), (f"trapline info {recording[:-2]}", recording)]
-        bash = Shell(f"{folder}/trapline.bash", trapline)
-    zsh = zsh_shell(folder, trapline) if shell_name == "zsh" else None
+        shell = Shell(trapline, ["bash", "--norc", "--noprofile", "-i"],
+                      ["bind 'set bell-style none'; bind 'set enable-bracketed-paste off'", f"source {folder}/trapline.bash"])
+    elif shell_name == "zsh":
+        shell = Shell(trapline, ["zsh", "-f", "-i", "-o", "nopromptsp"], [
+            f"unset zle_bracketed_paste; fpath=({folder} $fpath); autoload -U compinit; compinit -u -D; "
+            "setopt no_beep no_always_last_prompt no_auto_menu; bindkey -e"])
     failed = 0
     for typed, wanted in cases:
-        if shell_name == "bash":
-            line = typed[:typed.rindex(" ") + 1] + wanted
-            seen = bash.line_after_tab(typed, line)
-            good = line in seen
-        elif shell_name == "zsh":
-            line = typed[:typed.rindex(" ") + 1] + wanted
-            seen = zsh_line(zsh, typed, line)
-            good = line in seen
-        else:
+        if shell_name == "fish":
             seen = fish_candidates(f"{folder}/trapline.fish", trapline, typed)
             good = f"\n{wanted}\n" in f"\n{seen}"
+        else:
+            line = typed[:typed.rindex(" ") + 1] + wanted
+            seen = shell.line_after_tab(typed, line)
+            good = line in seen
         if not good:
             failed += 1
             print(f"FAILED in {shell_name}: '{typed}' and Tab: wanted '{wanted}', got {seen!r}")

@@ -225,7 +225,7 @@ a_session_is_read_while_it_grows() {
   local session=$work/grows made
   "$trapline" record --follow -o "$session" --no-kvm --sched --pid $$ --events "syscalls:$event" 2>"$work/stderr" &
   recorder=$!
-  wait_for_recording
+  wait_for_recording "$recorder" "$session"
   for made in 2000 4000 6000; do
     make_calls 2000
     wait_for "all calls" reads_calls "$made"

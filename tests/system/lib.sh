@@ -69,9 +69,9 @@ has_instance() { instance_of "$1" >/dev/null; }
 has_no_instance() { ! has_instance "$1"; }
 records() { grep -qs 1 "$(instance_of "$1")/tracing_on"; }
 # An instance is on from its first moment, before it is set up: so it is on once the session has begun, too.
-wait_for_recording() {  # wait_for_recording: of $recorder into $session
-  wait_for "session" test -e "$session/raw/start.json"
-  wait_for "recording" records "$recorder"
+wait_for_recording() {  # wait_for_recording PID SESSION
+  wait_for "session" test -e "$2/raw/start.json"
+  wait_for "recording" records "$1"
 }
 
 expect_equal() {  # expect_equal WHAT EXPECTED ACTUAL

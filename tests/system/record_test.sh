@@ -768,7 +768,7 @@ the_instance_cannot_be_taken_away_while_it_records() {
 
 a_session_that_is_removed_ends_its_recording() {
   start_recorder --no-kvm --sched --duration 60
-  wait_for_recording
+  wait_for_recording "$recorder" "$session"
   rm -rf "$session" || rm -rf "$session"
   end_recorder
   cat "$work/stderr"
@@ -779,7 +779,7 @@ a_session_that_is_removed_ends_its_recording() {
   nothing_left "$recorder"
   # The command goes on.
   start_recorder --no-kvm --sched -- sh -c 'until [ -e "$0" ]; do sleep 0.05; done; echo done' "$work/told"
-  wait_for_recording
+  wait_for_recording "$recorder" "$session"
   rm -rf "$session" || rm -rf "$session"
   wait_for "word of it" grep -q "the command goes on" "$work/stderr"
   touch "$work/told"
@@ -856,7 +856,7 @@ what_another_process_takes_back_at_once_is_a_loss() {
     (
       cd "$instance"
       size=$(cat buffer_size_kb) events=$(cat set_event)
-      set_events() { for event in $events; do echo "$event" >>set_event; done; }
+      set_events() { for each in $events; do echo "$each" >>set_event; done; }
       eval "${actions[one]}"
     )
   done
@@ -924,7 +924,7 @@ events_that_another_process_reads_are_a_loss() {
   local instance reader
   start_load
   start_recorder --no-kvm --pid "$load" --events "syscalls:$event"
-  wait_for_recording
+  wait_for_recording "$recorder" "$session"
   load_calls 1000
   wait_for "calls on the disk" has_calls 1000
   instance=$(instance_of "$recorder")
@@ -950,7 +950,7 @@ events_that_another_process_reads_are_a_loss() {
   expect_equal "calls that are left" 4000 "$(calls_in "$session")"
   rm -rf "$session"
   start_recorder --no-kvm --pid "$load" --events "syscalls:$event"
-  wait_for_recording
+  wait_for_recording "$recorder" "$session"
   load_calls 20000
   kill -TERM "$recorder"
   end_recorder
@@ -965,7 +965,7 @@ losses_that_are_reported_are_those_that_trace_cmd_finds_in_the_file() {
   for try in 1 2 3; do
     rm -rf "$session"
     start_recorder --no-kvm --pid "$load" --events "syscalls:$event" --buffer-size 64K
-    wait_for_recording
+    wait_for_recording "$recorder" "$session"
     # Nobody reads more than the buffers of all CPUs hold: the kernel overwrites what it has.
     kill -STOP "$recorder"
     load_calls $((4000 * $(getconf _NPROCESSORS_CONF)))

@@ -2,6 +2,7 @@
 //
 //   fault ERROR N REPORT [--below FOLDER] -- PROGRAM ARGUMENT...
 //   fault --calls N
+//   fault --own-calls N
 //
 // ERROR is ENOSPC, EIO, EINTR, EAGAIN or short; each counts the calls that can fail so, of the
 // program, its threads and the processes that it forks, until those become other programs. Call
@@ -10,7 +11,8 @@
 // file that is read in pieces), the first three count. --below: only calls on files below FOLDER.
 // REPORT gets the pid, how many calls there were, and what the call was. The exit status is the
 // program's, 128 and the number where a signal ended it. --calls makes N calls of one that hardly
-// anybody makes, in bursts, for a recorder to count.
+// anybody makes, in bursts, for a recorder of the whole host to count; --own-calls of another one,
+// for a recorder of this process.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -254,11 +256,12 @@ static int follow(void) {
   return result;
 }
 
-static int make_calls(long number) {
+static int make_calls(long number, bool own) {
   struct timespec time;
+  struct sched_param param;
   for (long made = 0; made < number; ++made) {
     if (made % 1000 == 0) usleep(5000);
-    (void)sched_rr_get_interval(0, &time);
+    (void)(own ? sched_getparam(0, &param) : sched_rr_get_interval(0, &time));
   }
   return 0;
 }
@@ -282,7 +285,8 @@ static void begin(char** command) {
 }
 
 int main(int argc, char** argv) {
-  if (argc == 3 && strcmp(argv[1], "--calls") == 0) return make_calls(atol(argv[2]));
+  if (argc == 3 && strcmp(argv[1], "--calls") == 0) return make_calls(atol(argv[2]), false);
+  if (argc == 3 && strcmp(argv[1], "--own-calls") == 0) return make_calls(atol(argv[2]), true);
   int at = 4;
   if (argc > 6 && strcmp(argv[4], "--below") == 0) below = argv[5], at = 6;
   if (argc < at + 2 || strcmp(argv[at], "--") != 0) {

@@ -87,8 +87,6 @@ class HostRuns {
   // Returns whether switches are recorded from `begin` to `end`, apart from losses.
   [[nodiscard]] bool covers(Timestamp begin, Timestamp end) const;
 
-  // Returns whether the thread ran.
-  [[nodiscard]] bool has(ThreadId thread) const { return threads_.find(thread) != nullptr; }
   // Returns how many runs have ended since begin_at(), and the last one. An event ends at most one.
   [[nodiscard]] std::uint64_t ended() const { return ended_; }
   [[nodiscard]] const Run& last_ended() const { return last_ended_; }

@@ -210,8 +210,8 @@ bool Pipeline::settle(const Event& event) {
 // Returns task_newtask with the thread that it made told apart from earlier ones.
 const Event& Pipeline::born(const Event& event) {
   const ThreadId before = lives_.now(std::get<NewThread>(event.payload).child);
-  return lives_.born(event, tracker_.has(before) || threads_.has(before) ||
-                                (runs_ && runs_->has(before)) || processes_.has_made(before));
+  return lives_.born(event,
+                     threads_.begin(before) || tracker_.has(before) || processes_.has_made(before));
 }
 
 // Quotas are those of vCPUs: if the earlier thread with the id was none, they are the new one's.

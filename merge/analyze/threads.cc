@@ -53,6 +53,10 @@ ThreadChanges Threads::changes_of(const Event& event) {
     second.kind = ThreadChange::Kind::kRuns;
     second.now = RunState::kRuns;
     second.name = sched->next_comm;
+    if (!is_guest(event.machine)) {
+      note_switched(sched->prev);
+      note_switched(sched->next);
+    }
     if (keeps) {
       note_switch(first);
       note_switch(second);
@@ -86,6 +90,14 @@ ThreadChanges Threads::changes_of(const Event& event) {
   ++losses_;
   switches_.on_lost(event.cpu);
   return ThreadChanges(changes_).first(1);
+}
+
+void Threads::note_switched(ThreadId thread) {
+  if (static_cast<std::int32_t>(thread) < 0) return;
+  const auto tid = static_cast<std::size_t>(tid_of(thread));
+  if (tid >= switched_.size()) [[unlikely]]
+    switched_.resize(tid + 1);
+  switched_[tid] = true;
 }
 
 void Threads::note_switch(ThreadChange& change) {

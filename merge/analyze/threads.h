@@ -165,8 +165,14 @@ class Threads {
   [[nodiscard]] bool has_one_name(ThreadId thread) const { return !old_names_.contains(thread); }
   // Returns which switches are recorded, as far as the last event shows.
   [[nodiscard]] const RecordedSwitches& switches() const { return switches_; }
-  // Returns whether an event of the scheduler was about the thread.
-  [[nodiscard]] bool has(ThreadId thread) const { return facts_.find(thread) != nullptr; }
+  // Takes that a thread with the kernel's id begins. Returns whether a switch showed the thread
+  // that had the id before.
+  [[nodiscard]] bool begin(ThreadId id) {
+    const auto tid = static_cast<std::size_t>(tid_of(id));
+    const bool is_used = tid < switched_.size() && switched_[tid];
+    if (is_used) switched_[tid] = false;
+    return is_used;
+  }
   // Returns the facts about a thread; nullptr if it has had no event since the last loss.
   [[nodiscard]] const ThreadFacts* find(ThreadId thread) const {
     const ThreadFacts* facts = facts_.find(thread);
@@ -180,6 +186,7 @@ class Threads {
     std::string text;
   };
   [[nodiscard]] ThreadChanges changes_of(const Event& event);
+  void note_switched(ThreadId thread);
   void end_name(ThreadId thread, Timestamp at, std::string_view name);
   void note_switch(ThreadChange& change);
   void note_wakeup(ThreadChange& change);
@@ -187,6 +194,9 @@ class Threads {
   const Processes* processes_;
   bool keeps_facts_;
   RecordedSwitches switches_;
+  // By the kernel's id: whether the id's last thread was switched in or out. Every pass follows
+  // this, so that all passes over a recording tell apart the same threads.
+  std::vector<bool> switched_;
   ThreadTable<ThreadFacts> facts_;
   std::unordered_map<ThreadId, std::vector<OldName>> old_names_;  // in order of time
   std::size_t old_names_count_ = 0;

@@ -717,6 +717,14 @@ def two_vms_whose_process_had_one_id_without_switches(trace):
             trace.exit(BEGIN + begin + (10 * i + 9) * MS, 0, ("CPU 0/KVM", tid), "CPUID")
 
 
+@case(["report", "--vcpu", "0"], ["explain"], says=["5 exits in", "vCPU 0 left the guest for 4.00 ms"], never=["no exits", "exits with"])
+def a_vcpus_id_that_a_shell_had(trace):
+    """sh ended, and QEMU's vCPU got its id."""
+    trace.switch(BEGIN - 90 * MS, 1, IDLE, "R", ("sh", 200))
+    trace.switch(BEGIN - 80 * MS, 1, ("sh", 200), "X", IDLE)
+    a_vm(trace, BEGIN, 200)
+
+
 @case(["report", "--host-cpu"], ["report"], says=["VM 199 took", "150 ms"], never=["gcc", "550 ms", "Other threads", "VM 199 #"])
 def a_vms_process_whose_id_another_program_had(trace):
     """gcc ran for 400 ms with the id that QEMU got, and again after QEMU ended."""

@@ -209,6 +209,8 @@ bool Pipeline::settle(const Event& event) {
 
 // Returns task_newtask with the thread that it made told apart from earlier ones.
 const Event& Pipeline::born(const Event& event) {
+  for (const auto& threads = tracker_.threads(); kvm_threads_ < threads.size(); ++kvm_threads_)
+    processes_.saw(threads[kvm_threads_].thread);
   const ThreadId before = lives_.now(std::get<NewThread>(event.payload).child);
   return lives_.born(event,
                      threads_.begin(before) || tracker_.has(before) || processes_.has_made(before));

@@ -238,6 +238,7 @@ class Pipeline {
   VmmEventReader reader_;
   Processes processes_;
   ExitTracker tracker_;
+  std::size_t kvm_threads_ = 0;  // of tracker_.threads(), those that processes_ knows to be there
   ThreadLives lives_;
   Threads threads_;
   ThreadChanges changes_;

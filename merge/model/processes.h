@@ -90,7 +90,12 @@ class Processes {
     const bool is_listed = maker != event.thread && !born_.contains(event.thread);
     if (!is_listed && born_.size() < kMost) born_[event.thread] = true;
   }
-  // Returns whether task_newtask showed the thread making another thread of its process.
+  // Takes that the thread had an event: a process that begins later with its process's id is new.
+  void saw(ThreadId thread) {
+    const auto found = process_.find(thread);
+    if (found != process_.end() && born_.size() < kMost) born_[found->second] = true;
+  }
+  // Returns whether an event showed the thread to have another thread in its process.
   [[nodiscard]] bool has_made(ThreadId thread) const {
     const auto found = born_.find(thread);
     return found != born_.end() && found->second;
@@ -178,7 +183,7 @@ class Processes {
  private:
   std::unordered_map<ThreadId, ThreadId> process_;
   std::unordered_set<ThreadId> of_several_;
-  std::unordered_map<ThreadId, bool> born_;  // threads whose process task_newtask told: has_made()
+  std::unordered_map<ThreadId, bool> born_;     // threads whose process events told: has_made()
   std::unordered_map<ThreadId, ThreadId> now_;  // by the kernel's id, if several processes had it
   std::uint64_t changes_ = 0;
   std::map<ThreadId, std::string> names_;  // by process
@@ -205,8 +210,8 @@ struct Vm {
   bool known = true;       // false: `process` is the thread itself; its VM may have other threads
   std::string given = {};  // name given by the owner; empty: none
   bool by_name = false;    // text() is the name without the id: runs are compared by name
-  // `earlier`: how many processes had this one's id before it and made threads, so that they may
-  // be VMs. `is_alone`: no such process had the id before or after it.
+  // `earlier`: how many processes had this one's id before it and had threads, so that they may be
+  // VMs. `is_alone`: no such process had the id before or after it.
   std::uint32_t earlier = 0;
   bool is_alone = true;
   // Formats "1234", "1234 #2" for the second VM whose process had this id, "~1234" for an inferred

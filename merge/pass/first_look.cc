@@ -179,10 +179,11 @@ class Watcher final : public EvidenceObserver {
       : progress_(progress),
         exits_(wanted, [this](const ExitSpan&) -> const Source& { return *host_; }) {}
 
-  void begin(const Source& host, const Capabilities& has) override {
+  void begin(const Source& host, const Capabilities& has, Processes known) override {
     host_ = &host;
     PipelineOptions how;
     how.model = choose_exit_model(has);
+    how.processes = std::move(known);
     pipeline_.emplace(std::move(how), std::vector<SpanSink*>{&exits_});
   }
   void on(const Event& event) override {
@@ -204,11 +205,9 @@ class Watcher final : public EvidenceObserver {
            input.observed && has_exits(input.capabilities) &&
            pipeline_->exits().model() == choose_exit_model(input.capabilities);
   }
-  [[nodiscard]] Result<FirstLook> found(const LookFor& wanted, const Input& input) {
+  [[nodiscard]] Result<FirstLook> found(const LookFor& wanted) {
     if (wanted.longest && !status_) return tl::unexpected(status_.error());
-    Processes processes = pipeline_->processes();
-    processes.merge(input.processes);
-    return found_in(wanted, exits_, threads_, processes, *pipeline_);
+    return found_in(wanted, exits_, threads_, pipeline_->processes(), *pipeline_);
   }
 
  private:
@@ -253,7 +252,7 @@ Result<LookedAt> open_and_look(const InputOptions& options, const LookFor& wante
   if (!input) return tl::unexpected(std::move(input).error());
   if (!looks) return LookedAt{std::move(*input), {}};
   input->observed = watcher.saw_all(wanted, *input);
-  auto found = input->observed ? watcher.found(wanted, *input) : look(*input, wanted, progress);
+  auto found = input->observed ? watcher.found(wanted) : look(*input, wanted, progress);
   if (!found) return tl::unexpected(std::move(found).error());
   return LookedAt{std::move(*input), std::move(*found)};
 }

@@ -70,7 +70,7 @@ std::string TimelineView::name_of(const Event& event, const Place& place) const 
   if (std::holds_alternative<Lost>(event.payload)) return fmt::format("cpu {}", event.cpu);
   if (place.is_vcpu && place.vcpu != kNoVcpu) {
     const std::string vm = processes_ != nullptr && processes_->has_several_names()
-                               ? processes_->name_of(processes_->of(event.thread, event.thread))
+                               ? names_.vm_name(event.thread)
                                : std::string();
     if (!vm.empty()) return fmt::format("{} vCPU {}", vm, place.vcpu);
     return met_.contains(event.thread) ? names_.vcpu(event.thread, true)

@@ -23,7 +23,8 @@ namespace trapline {
 class EvidenceObserver {
  public:
   virtual ~EvidenceObserver() = default;
-  virtual void begin(const Source& host, const Capabilities& has) = 0;
+  // `known`: what is known of the host's threads beside the events.
+  virtual void begin(const Source& host, const Capabilities& has, Processes known) = 0;
   virtual void on(const Event& event) = 0;
   // Called after the last event, while the source that begin() got still exists; `status` is an
   // Error if the source ended early.

@@ -155,7 +155,10 @@ class Recordings {
     // A recording that is alone needs no alignment, so the observer's exits are enough.
     if (observer != nullptr && recordings_.size() == 1) sources[0]->select(EventClass::kExits);
     Timeline timeline(std::move(sources));
-    if (observer != nullptr) observer->begin(timeline.source(0), first.is.has);
+    if (observer != nullptr) {
+      input_.processes.merge(first.is.processes);
+      observer->begin(timeline.source(0), first.is.has, input_.processes);
+    }
     for (Event event; timeline.next(event) == Read::kEvent;) {
       collectors[event.source].on(event);
       if (event.source != 0) {

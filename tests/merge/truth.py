@@ -6,6 +6,7 @@
 Each case writes a text as tracefs prints it, with stamps in nanoseconds, or a trace.dat, and names what must be said of
 it and what must not. Its first line is what truly happened.
 """
+import json
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ class Recording:
     def __init__(self):
         self.lines = []
         self.dat = None  # a TraceDat, in place of the text
+        self.threads = None  # (tid, process) that the recorder listed: a session, with names of VMs
 
     def add(self, at, cpu, thread, event, text, flags="d..2."):
         stamp = f"{at // SECOND}.{at % SECOND:09d}"
@@ -717,6 +719,46 @@ def two_vms_whose_process_had_one_id_without_switches(trace):
             trace.exit(BEGIN + begin + (10 * i + 9) * MS, 0, ("CPU 0/KVM", tid), "CPUID")
 
 
+def restarted(trace):
+    """VM 199 runs when the recording begins; its QEMU ends, and 100 ms later a new one has its id and a vCPU 230."""
+    trace.threads = [(199, 199), (200, 199)]
+    trace.switch(BEGIN - MS, 1, IDLE, "R", QEMU)
+    trace.switch(BEGIN - MS, 0, IDLE, "R", VCPU)
+    for i in range(5):
+        trace.entry(BEGIN + (10 * i + 3) * MS, 0, VCPU)
+        trace.exit(BEGIN + (10 * i + 9) * MS, 0, VCPU, "CPUID")
+    trace.switch(BEGIN + 52 * MS, 0, VCPU, "X", IDLE)
+    trace.switch(BEGIN + 99 * MS, 1, QEMU, "X", IDLE)
+    forked(trace, BEGIN + 200 * MS)
+    a_vm(trace, BEGIN + 300 * MS, 230)
+
+
+@case(["report", "--host-cpu"], ["report", "--from", "+260ms"], ["stalls", "--min", "1ms"], ["timeline"],
+      ["explain", "--around", "1000.310000000", "--vm", "199 #2", "--vcpu", "0"],
+      says=["VM 199 vCPU 0 (tid 200)", "VM 199 #2 vCPU 0 (tid 230)", "main loop: qemu-system-x86 (tid 199) 100 ms",
+            "main loop: qemu-system-x86 (tid 199 #2) 100 ms", "VM 199 #2 took 1.064", "VM 199 #2 vCPU 0 left the guest"],
+      never=["web01 (199) vCPU", "no such VM", "Other threads", "1000.303000000 web01 vCPU 0"])
+def a_vm_of_a_session_that_was_restarted(trace):
+    """The recorder listed the first QEMU's threads. The name is of one of the two VMs, or of both."""
+    restarted(trace)
+
+
+@case(["report"], says=["VM 199 vCPU 0 (tid 200)", "VM 199 #2 vCPU 0 (tid 230)", "all 2 vCPUs"], never=["web01"])
+def a_vm_of_a_session_that_was_restarted_without_switches(trace):
+    """Only what KVM does was recorded, and that threads were made."""
+    restarted(trace)
+    trace.lines = [line for line in trace.lines if "sched_switch" not in line[1]]
+
+
+@case(["report"], ["report", "--vm", "web01"], says=["VM ?200 vCPU 0 (tid 200)", "VM 199 #2 vCPU 0 (tid 230)", "no such VM"], never=["web01 (199)"])
+def a_vm_whose_vcpus_id_sshd_got(trace):
+    """As before, and then sshd got the id of the first vCPU."""
+    restarted(trace)
+    forked(trace, BEGIN + 150 * MS, 200)
+    trace.switch(BEGIN + 151 * MS, 2, IDLE, "R", ("sshd", 200))
+    trace.switch(BEGIN + 160 * MS, 2, ("sshd", 200), "S", IDLE)
+
+
 @case(["report", "--vcpu", "0"], ["explain"], says=["5 exits in", "vCPU 0 left the guest for 4.00 ms"], never=["no exits", "exits with"])
 def a_vcpus_id_that_a_shell_had(trace):
     """sh ended, and QEMU's vCPU got its id."""
@@ -935,6 +977,15 @@ def texts():
     return found
 
 
+def write_session(path, trace):
+    path.mkdir()
+    (path / "trace.dat").write_text(trace.text(), encoding="utf-8")
+    session = {"version": 1, "closed": True, "command": ["qemu"], "vms": [{"pid": 199, "name": "web01"}, {"pid": 500, "name": "db01"}],
+               "threads": [{"tid": tid, "pid": process, "name": "x"} for tid, process in trace.threads],
+               "parts": [{"name": "trace.dat", "size": (path / "trace.dat").stat().st_size}]}
+    (path / "session.json").write_text(json.dumps(session), encoding="utf-8")
+
+
 def check(trapline, name, folder):
     """What is wrong with the case's output."""
     function, commands, says, never = CASES[name]
@@ -942,6 +993,8 @@ def check(trapline, name, folder):
     function(trace)
     if trace.dat:
         trace.dat.write(path)
+    elif trace.threads:
+        write_session(path, trace)
     else:
         path.write_text(trace.text(), encoding="utf-8")
     out = ""

@@ -200,7 +200,7 @@ TEST_F(EvidenceTest, EventsOfTheGuestsKernelKeepTheirMeaningAndSayWhoseTheyAre) 
 // What the pass for evidence shows to whoever wants to know something of the recording first.
 TEST_F(EvidenceTest, AnObserverSeesWhatTheHostsRecordingYields) {
   struct Count final : EvidenceObserver {
-    void begin(const Source& host, const Capabilities& has) override {
+    void begin(const Source& host, const Capabilities& has, Processes) override {
       path = host.info().path;
       kvm = has.kvm_exit;
     }

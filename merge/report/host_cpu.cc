@@ -349,8 +349,8 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
   if (vm.unsure_ns != 0)
     table.after.push_back(
         {.text =
-             fmt::format("Other threads took {}, which is in no row. Whether they were the VM's is "
-                         "not known: an id was used again.",
+             fmt::format("Other threads took {}, which is in none of its rows. Whether they were "
+                         "the VM's is not known: an id was used again.",
                          duration_text(vm.unsure_ns, false)),
          .figures = true});
   return table;

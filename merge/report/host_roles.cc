@@ -79,10 +79,15 @@ std::vector<HostThread> host_threads(const Naming& names,
           {&vm, role_of(entry.thread, comm, vm, names), comm, entry, lacks_runs, unsure});
     };
     if (const auto vm = vms.find(id); vm != vms.end()) add(*vm->second, false);
-    const ThreadId perhaps = id.empty() ? perhaps_of(entry.thread, comm, names) : ThreadId{};
+    const bool is_known = !id.empty() && !names.is_vcpu(entry.thread);
+    const ThreadId perhaps = is_known ? ThreadId{} : perhaps_of(entry.thread, comm, names);
     if (perhaps == ThreadId{}) continue;
-    for (const auto& [of, vm] : vms)
-      if (!vm->inferred && tid_of(vm->process) == tid_of(perhaps)) add(*vm, true);
+    for (const auto& [of, vm] : vms) {
+      // Only the process's first thread has the process's id.
+      const bool is_earlier =
+          tid_of(entry.thread) == tid_of(perhaps) && entry.thread != vm->process;
+      if (!vm->inferred && tid_of(vm->process) == tid_of(perhaps) && !is_earlier) add(*vm, true);
+    }
   }
   std::ranges::stable_sort(threads, std::greater(),
                            [](const HostThread& one) { return one.runs.state.ran_ns; });

@@ -696,7 +696,7 @@ def forked(trace, at, tid=199):
 
 @case(["report", "--host-cpu"], ["report", "--host-cpu", "--from", "+250ms"],
       says=["VM 199 #2 took at least", "main loop: qemu-system-x86 (tid 199 #2) 100 ms", "vCPU 0 (tid 230) 50.0 ms",
-            "Other threads took 30.0 ms, which is in no row."],
+            "Other threads took 30.0 ms, which is in none of its rows."],
       never=["199 took at least 0.7", "vhost: vhost", "300 ms"])
 def two_vms_whose_process_had_one_id(trace):
     """QEMU ended, and a second one got its id; the kernel's thread vhost-199 worked for either."""
@@ -757,6 +757,23 @@ def a_vm_whose_vcpus_id_sshd_got(trace):
     forked(trace, BEGIN + 150 * MS, 200)
     trace.switch(BEGIN + 151 * MS, 2, IDLE, "R", ("sshd", 200))
     trace.switch(BEGIN + 160 * MS, 2, ("sshd", 200), "S", IDLE)
+
+
+@case(["report", "--host-cpu"], says=["VM web01 (199) took at least 1.000 CPUs", "Other threads took 53.0 ms, which is in none of its rows."])
+def host_cpu_of_a_vm_with_a_vcpus_id_that_sshd_got(trace):
+    """One of the VM's two vCPUs ended, and sshd got its id."""
+    trace.threads = [(199, 199), (200, 199), (201, 199)]
+    other = ("CPU 1/KVM", 201)
+    for vcpu, thread in ((0, VCPU), (1, other)):
+        trace.switch(BEGIN - MS, vcpu, IDLE, "R", thread)
+        for i in range(5):
+            trace.entry(BEGIN + (10 * i + 3) * MS, vcpu, thread, vcpu)
+            trace.exit(BEGIN + (10 * i + 9) * MS, vcpu, thread, "CPUID", vcpu=vcpu)
+    trace.switch(BEGIN + 52 * MS, 0, VCPU, "X", IDLE)
+    forked(trace, BEGIN + 60 * MS, 200)
+    trace.switch(BEGIN + 61 * MS, 0, IDLE, "R", ("sshd", 200))
+    trace.switch(BEGIN + 70 * MS, 0, ("sshd", 200), "S", IDLE)
+    trace.switch(BEGIN + 90 * MS, 1, other, "S", IDLE)
 
 
 @case(["report", "--vcpu", "0"], ["explain"], says=["5 exits in", "vCPU 0 left the guest for 4.00 ms"], never=["no exits", "exits with"])

@@ -1,7 +1,6 @@
 #include "merge/analyze/stall_tracker.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "merge/analyze/pipeline.h"
@@ -561,6 +560,8 @@ void StallTracker::end_gap(Vm& vm, const Gap& gap) {
   std::uint64_t most = 0;
   const Gap::Vcpu* longest = nullptr;
   for (const auto& [id, vcpu] : gap.vcpus) {
+    // A vCPU whose thread has ended does not count.
+    if (vcpu.shares.total() != 0) ++stall.vcpus;
     stall.not_halted += vcpu.stopped_ns * kOf >= length * kNearlyAll ? 1 : 0;
     if (vcpu.stopped_ns <= most) continue;
     most = vcpu.stopped_ns;
@@ -572,10 +573,6 @@ void StallTracker::end_gap(Vm& vm, const Gap& gap) {
   stall.begin = gap.begin;
   stall.end = gap.end;
   stall.open = gap.open;
-  // A vCPU that was made again with its id counts once.
-  std::set<std::int32_t> vcpus;
-  for (const ThreadId id : vm.vcpus) vcpus.insert(tid_of(id));
-  stall.vcpus = static_cast<std::uint32_t>(vcpus.size());
   stall.shares = longest->shares.largest_first();
   vm.stalls.push_back(std::move(stall));
   if (vm.stalls.size() < 2 * kMostOfVm) return;

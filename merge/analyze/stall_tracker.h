@@ -78,7 +78,7 @@ struct StallTime {
 };
 
 struct Stall : StallTime {
-  std::uint32_t vcpus = 0;       // for a whole VM: its number of vCPUs; 0: a vCPU's stall
+  std::uint32_t vcpus = 0;       // for a whole VM: how many vCPUs it had then; 0: a vCPU's stall
   std::uint32_t not_halted = 0;  // how many of the vCPUs were stopped for nine tenths of the stall
   std::uint64_t exits = 0;
   // The longest exit. Nullopt if none ended as an exit: the vCPU was paused in it, or it is open.

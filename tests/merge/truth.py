@@ -543,17 +543,39 @@ def a_wait_in_which_the_cpu_idled(trace):
     trace.entry(BEGIN + 500 * MS, 0, VCPU)
 
 
+def plug_in(trace, begin, tid, vcpu, ends=True):
+    """QEMU makes a vCPU, which runs for 50 ms."""
+    thread = (f"CPU {vcpu}/KVM", tid)
+    trace.new_thread(begin, QEMU, tid)
+    trace.switch(begin + MS, vcpu, IDLE, "R", thread)
+    for i in range(5):
+        trace.entry(begin + (10 * i + 3) * MS, vcpu, thread, vcpu)
+        trace.exit(begin + (10 * i + 9) * MS, vcpu, thread, "CPUID", vcpu=vcpu)
+    trace.switch(begin + 52 * MS, vcpu, thread, "X" if ends else "S", IDLE)
+    return thread
+
+
 @case(["report"], says=["vCPU 1 (tid 201)", "vCPU 1 (tid 201 #2)", "all 2 vCPUs"])
 def a_vcpu_that_was_made_again(trace):
     """A VM of two vCPUs, of which one was unplugged and plugged in again: its thread got the id of the one before."""
     for begin, tid, vcpu in ((0, 200, 0), (MS, 201, 1), (300 * MS, 201, 1)):
-        thread = (f"CPU {vcpu}/KVM", tid)
-        trace.new_thread(BEGIN + begin, QEMU, tid)
-        trace.switch(BEGIN + begin + MS, vcpu, IDLE, "R", thread)
-        for i in range(5):
-            trace.entry(BEGIN + begin + (10 * i + 3) * MS, vcpu, thread, vcpu)
-            trace.exit(BEGIN + begin + (10 * i + 9) * MS, vcpu, thread, "CPUID", vcpu=vcpu)
-        trace.switch(BEGIN + begin + 52 * MS, vcpu, thread, "X", IDLE)
+        plug_in(trace, BEGIN + begin, tid, vcpu)
+
+
+@case(["stalls"], says=["2 vCPUs 1000.380000000 90.0 ms"], never=["of 3"])
+def a_stall_after_a_vcpu_was_made_again(trace):
+    """As before, but the vCPU's thread got another id. Then other threads run instead of both vCPUs."""
+    plug_in(trace, BEGIN + MS, 201, 1)
+    for thread, vcpu in ((plug_in(trace, BEGIN, 200, 0, False), 0), (plug_in(trace, BEGIN + 300 * MS, 205, 1, False), 1)):
+        hog = ("hog", 300 + vcpu)
+        trace.switch(BEGIN + 370 * MS, vcpu, IDLE, "R", thread)
+        trace.entry(BEGIN + 371 * MS, vcpu, thread, vcpu)
+        trace.exit(BEGIN + 380 * MS, vcpu, thread, "EXTERNAL_INTERRUPT", vcpu=vcpu)
+        trace.switch(BEGIN + 380 * MS + US, vcpu, thread, "R", hog)
+        trace.switch(BEGIN + 469 * MS, vcpu, hog, "R", thread)
+        trace.entry(BEGIN + 470 * MS, vcpu, thread, vcpu)
+        trace.exit(BEGIN + 480 * MS, vcpu, thread, "CPUID", vcpu=vcpu)
+        trace.entry(BEGIN + 481 * MS, vcpu, thread, vcpu)
 
 
 @case(["report"], ["stalls"], never=["made no progress", "left the guest"], says=["LOST:", "kvm_entry without"])

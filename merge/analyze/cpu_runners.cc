@@ -163,9 +163,9 @@ void CpuRunners::divide(std::uint32_t cpu, const Wait& wait, std::vector<WaitSha
   if (knows_moves_) return join_not_allowed(pieces);
   const auto [first, last] = not_allowed_of(pieces);
   if (first >= last) return;
-  for (WaitShare& piece : pieces)  // the thread waited for another CPU, or was not allowed to run
-    if (piece.culprit->missing == Missing::kNone)
-      piece.culprit = ProvenCulprit(Missing::kMigrations);
+  // The thread waited for another CPU, or was not allowed to run.
+  shares.resize(before);
+  shares.push_back({Part::kPreempted, ProvenCulprit(Missing::kMigrations), begin, end});
 }
 
 }  // namespace trapline

@@ -347,8 +347,10 @@ std::string Naming::ran_instead(const Culprit& culprit) const {
   if (culprit.kind == CulpritKind::kIdle) return "its CPU was idle and had yet to take it up";
   if (culprit.kind == CulpritKind::kIdleOther) return "its CPU was idle, why is not recorded";
   const std::string who = text(culprit);
+  const bool lacks_cpu =
+      culprit.missing == Missing::kCpu || culprit.missing == Missing::kMigrations;
   if (culprit.kind == CulpritKind::kUnknown)
-    return (culprit.missing == Missing::kCpu ? "where it was is " : "its CPU ran something ") + who;
+    return (lacks_cpu ? "where it was is " : "its CPU ran something ") + who;
   const bool could_not =
       culprit.kind == CulpritKind::kNotAllowed || culprit.kind == CulpritKind::kQuota;
   return could_not ? "it was " + who : who + " ran instead";

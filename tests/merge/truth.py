@@ -615,6 +615,22 @@ def an_id_that_is_used_again(trace):
     trace.entry(BEGIN + 701 * MS, 0, VCPU)
 
 
+@case(["explain"], ["report", "--waits"], says=["10.0 ms (71.6%) it was ready to run and did not run; where it was is unknown", "200 ms 100.0% 20 10.0 ms"],
+      never=["ran something", "2 pieces"])
+def a_wait_that_an_idle_cpu_ends(trace):
+    """hog ran for 10 ms, then the CPU idled for 20 us: the vCPU may have waited for another CPU."""
+    for i in range(20):
+        at = BEGIN + i * 20 * MS
+        trace.entry(at, 0, VCPU)
+        trace.exit(at + 2 * MS, 0, VCPU, "EXTERNAL_INTERRUPT")
+        trace.switch(at + 3 * MS, 0, VCPU, "R", HOG)
+        trace.switch(at + 13 * MS, 0, HOG, "S", IDLE)
+        trace.switch(at + 13 * MS + 20 * US, 0, IDLE, "R", VCPU)
+        trace.entry(at + 16 * MS, 0, VCPU)
+        trace.exit(at + 18 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 400 * MS, 0, VCPU)
+
+
 @case(["stalls", "--to", "+10ms", "--min", "1ms"], ["report", "--steal", "--to", "+10ms"],
       says=["hog (tid 300) ran instead", "hog (tid 300) 5.00 ms"], never=["unknown"])
 def a_wait_that_a_parts_end_cuts(trace):

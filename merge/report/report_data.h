@@ -133,6 +133,7 @@ struct ReportData {
   std::uint32_t isa = 0;                   // ExitReason::isa of an exit: kIsaArm64, …
   std::string host_cpu;     // a sentence: what CPU time of the host the VMs took; empty: not known
   std::size_t threads = 0;  // number of vCPU threads in the recording, selected or not
+  std::size_t open_exits = 0;  // of these, those that are out of the guest at the end
   // The selection. If the rows do not contain all exits of the selected vCPUs, also how many they
   // contain, and the figures of all.
   VcpuFilter vcpu_filter;

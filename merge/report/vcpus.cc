@@ -46,9 +46,9 @@ std::optional<std::uint64_t> exits_per_second(const VcpuRow& row, const ReportDa
   // unless events were lost or left out.
   std::uint64_t seen = row.totals.time_ns();
   if (report.counters.gaps != 0 || report.counters.left_out_pieces != 0) {
-    // The last exit of each vCPU may be open.
+    // After an exit without an end, the time until the next event is not seen without a loss.
     if (report.model.from_userspace_exit || report.lacks_switches ||
-        report.counters.exits.exit_without_entry > report.threads)
+        report.counters.exits.exit_without_entry > report.open_exits)
       return std::nullopt;
     seen -= row.totals.not_seen_ns;
   }
@@ -73,6 +73,9 @@ void fill_vcpus(ReportData& report, const Naming& names) {
   const Pipeline& pipeline = names.pipeline;
   const std::vector<VcpuTotalsOf> all = pipeline.vcpus();
   report.threads = all.size();
+  report.open_exits = static_cast<std::size_t>(std::ranges::count_if(all, [](auto& of) {
+    return of.totals.open && of.totals.open != State::kGuest && of.totals.open != State::kNotSeen;
+  }));
   for (std::size_t i = 0; i < all.size(); ++i) {
     const ThreadId thread = all[i].thread;
     if (!pipeline.counts(thread)) continue;

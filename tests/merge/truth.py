@@ -529,6 +529,20 @@ def losses_before_a_part(trace):
         trace.exit(BEGIN + (i * 10 + 9) * MS, 0, VCPU, "CPUID")
 
 
+@case(["report"], says=["vCPU 0 (tid 200) 22 - 997 ms"], never=["106"])
+def an_exit_without_an_end_and_a_loss_elsewhere(trace):
+    """vCPU 0 has 22 exits in 1 s; after the 21st, KVM entered the guest without kvm_entry. CPU 3 lost events."""
+    other = ("CPU 1/KVM", 201)
+    for cpu, thread, vcpu, exits in ((0, VCPU, 0, [*range(21), 99]), (3, other, 1, range(100))):
+        trace.switch(BEGIN - 4 * MS, cpu, IDLE, "R", thread)
+        trace.entry(BEGIN, cpu, thread, vcpu)
+        for i in exits:
+            trace.exit(BEGIN + (10 * i + 5) * MS, cpu, thread, "CPUID", vcpu=vcpu)
+            if vcpu == 1 or i != 20:
+                trace.entry(BEGIN + (10 * i + 7) * MS, cpu, thread, vcpu)
+    trace.lines.append((BEGIN + 6 * MS, "CPU:3 [LOST 5 EVENTS]"))
+
+
 @case(["report", "--steal"], ["explain"], ["stalls"], never=["hog", "not allowed to run"], says=["unknown (no sched:sched_migrate_task was seen)"])
 def a_wait_in_which_the_cpu_idled(trace):
     """The vCPU waited for another CPU than the one that it left and came back to; its moves were not recorded."""

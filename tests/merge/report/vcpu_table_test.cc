@@ -24,7 +24,7 @@ TEST(VcpuTableTest, ExitsPerSecondAreOfTheTimeInWhichExitsWereSeen) {
 
 TEST(VcpuTableTest, ThereIsNoRateIfALossIsNotAllThatIsNotSeen) {
   ReportData report;
-  report.counters.gaps = report.threads = report.counters.exits.exit_without_entry = 1;
+  report.counters.gaps = report.open_exits = report.counters.exits.exit_without_entry = 1;
   EXPECT_EQ(exits_per_second(busy_row(), report), 3000u);
   report.lacks_switches = true;
   EXPECT_EQ(exits_per_second(busy_row(), report), std::nullopt);

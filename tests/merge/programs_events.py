@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import recording
+import tables
 
 DECLARED = {"virtio_blk_handle_read": "vdev req sector nsectors", "virtio_blk_handle_write": "vdev req sector nsectors",
             "virtio_blk_req_complete": "vdev req status", "virtio_queue_notify": "vdev n vq",
@@ -62,23 +63,6 @@ def report(trapline, path, by, *options):
     return json.loads(run.stdout)["tables"]
 
 
-def rows_of(found):
-    return {row["key"]: row for row in found["groups"]["rows"]}
-
-
-def differences(expected, found, unit):
-    expected, found = rows_of(expected), rows_of(found)
-    if expected.keys() != found.keys():
-        yield f"rows {sorted(found)} in place of {sorted(expected)}"
-        return
-    for key, row in expected.items():
-        other = found[key]
-        if row["count"] != other["count"]:
-            yield f"{key}: {other['count']} in place of {row['count']}"
-        elif abs(row["total_ns"] - other["total_ns"]) > unit * row["count"]:
-            yield f"{key}: {other['total_ns']} ns in place of {row['total_ns']}"
-
-
 def main():
     trapline, *recordings = sys.argv[1:]
     wrong = 0
@@ -94,7 +78,7 @@ def main():
             expected = report(trapline, original, "span", "--trace-events", declared)
             for path, unit in ((log, 1000), (simple, 0)):
                 found = report(trapline, path, "span", "--trace-events", declared)
-                faults = list(differences(expected, found, unit))
+                faults = list(tables.differences(expected, found, ("count", "total_ns"), room=unit))
                 counted = {row["name"]: row["count"] for row in report(
                     trapline, path, "qemu-event", "--trace-events", declared)["qemu_events"]["rows"]}
                 for name in DECLARED:
@@ -104,7 +88,7 @@ def main():
                 wrong += bool(faults)
                 for fault in faults:
                     print(f"{original} as {Path(path).name}: {fault}")
-            print(f"{original}: {len(events)} events, {len(rows_of(expected))} kinds of requests")
+            print(f"{original}: {len(events)} events, {len(expected['groups']['rows'])} kinds of requests")
     return 1 if wrong or not recordings else 0
 
 

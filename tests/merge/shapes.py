@@ -19,6 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import tables
 
 PARTS = ("count", "total_ns", "kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "halted_ns")
 EVENT = re.compile(r"^ *(?P<comm>.{1,16})-(?P<tid>\d+) +\[(?P<cpu>\d+)\] +(?P<time>[\d.]+): (?P<name>\w+): *(?P<text>.*)$")
@@ -215,22 +216,11 @@ def timeline(trapline, path):
     return [re.sub(r"\s+", " ", line).strip() for line in run.stdout.decode(errors="replace").splitlines()]
 
 
-def rows_of(found):
-    return {row["key"]: {part: row.get(part) for part in PARTS} for row in found["groups"]["rows"]}
-
-
 def difference(expected, found):
     for one in (expected, found):
         if isinstance(one, str):
             return "refused: " + one
-    for name in ("exits", "entries", "userspace_exits"):
-        if expected["counters"].get(name) != found["counters"].get(name):
-            return f"{name}: {expected['counters'].get(name)}, found {found['counters'].get(name)}"
-    one, other = rows_of(expected), rows_of(found)
-    for key in one.keys() | other.keys():
-        if one.get(key) != other.get(key):
-            return f"row {key}: {one.get(key)}, found {other.get(key)}"
-    return ""
+    return next(tables.differences(expected, found, PARTS, ("exits", "entries", "userspace_exits")), "")
 
 
 def main():

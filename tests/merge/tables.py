@@ -27,6 +27,18 @@ def ended(row):
     return row["count"] - row["cut"] - row["open"]
 
 
+def differences(expected, found, columns, counters=(), room=0):
+    """Yields, as sentences, how the groups and counters of two reports' tables differ: a time by more than `room` ns an exit."""
+    one, other = ({"counters": of["counters"], **{f"row {row['key']}": row for row in of["groups"]["rows"]}}
+                  for of in (expected, found))
+    for key in one | other:
+        was, now = one.get(key, {}), other.get(key, {})
+        for column in counters if key == "counters" else columns:
+            a, b = was.get(column), now.get(column)
+            if a != b and (None in (a, b) or abs(a - b) > (room * was["count"] if column.endswith("_ns") else 0)):
+                yield f"{key}: {column} {b}, not {a}"
+
+
 def by_key(tables):
     """Returns the rows of exits that have an end, by their keys; `count` is the number of these exits."""
     return {row["key"]: row | {"count": ended(row)} for row in tables["groups"]["rows"] if ended(row)}

@@ -11,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import tables
+
 BY = "reason,detail,device"
 FORMS = (["-t"], [], ["-R"])
 PARTS = ("total_ns", "kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "halted_ns")
@@ -22,10 +24,6 @@ def report(trapline, path, unit=()):
     return json.loads(run.stdout) if run.returncode == 0 else run.stderr.decode().replace(str(path), "FILE")
 
 
-def rows_of(found):
-    return {row["key"]: row for row in found["tables"]["groups"]["rows"]}
-
-
 def differences(expected, found, exact):
     if isinstance(expected, str) or isinstance(found, str):
         if expected != found:
@@ -34,28 +32,9 @@ def differences(expected, found, exact):
     resolutions = [source["resolution_ns"] for of in (expected, found) for source in of["tables"]["sources"]["rows"]]
     if resolutions != [None, None if exact or expected["head"]["time_unit"] == "cycles" else 1000]:
         yield f"resolutions of the recording and of the text: {resolutions}"
-    for name, value in expected["tables"]["counters"].items():
-        if found["tables"]["counters"][name] != value:
-            yield f"counter {name}: {value} in the recording, {found['tables']['counters'][name]} in the text"
-    of_text = rows_of(found)
-    for key, row in rows_of(expected).items():
-        other = of_text.pop(key, None)
-        if other is None:
-            yield f"row {key} ({row['count']}) is not in the text's report"
-            continue
-        if other["count"] != row["count"]:
-            yield f"row {key}: {row['count']} exits, {other['count']} in the text"
-            continue
-        # An exit has an interval or two of each part, and more where it slept more often.
-        room = 0 if exact else 1000 * row["count"] * 2
-        for part in PARTS:
-            if row.get(part) is None or other.get(part) is None:
-                if row.get(part) != other.get(part):
-                    yield f"row {key}: {part} {row.get(part)}, {other.get(part)} in the text"
-            elif abs(row[part] - other[part]) > room:
-                yield f"row {key}: {part} {row[part]}, {other[part]} in the text"
-    for key, row in of_text.items():
-        yield f"row {key} ({row['count']}) is in the text's report alone"
+    # An exit has an interval or two of each part, and more where it slept more often.
+    yield from tables.differences(expected["tables"], found["tables"], ("count", *PARTS), expected["tables"]["counters"],
+                                  0 if exact else 2000)
 
 
 def main():

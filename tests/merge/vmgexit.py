@@ -56,12 +56,15 @@ def report(trapline, path, by):
     return tables.document(trapline, "report", path, "--by", by)
 
 
-def sums(rows, of):
-    found = collections.defaultdict(lambda: [0] * len(SUMS))
-    for row in rows:
-        for i, key in enumerate(SUMS):
-            found[of(row["key"])][i] += row[key] or 0
-    return found
+def told_apart(of):
+    """Returns these tables with rows of details and devices, whatever the reason, and none of what has neither."""
+    rows = {}
+    for row in of["groups"]["rows"]:
+        key = row["key"].split(" / ", 1)[1]
+        if key != "- / -":
+            sums = rows.setdefault(key, collections.Counter(key=key))
+            sums.update({column: row[column] or 0 for column in SUMS})
+    return of | {"groups": {"rows": list(rows.values())}}
 
 
 def check(trapline, path, folder):
@@ -71,23 +74,15 @@ def check(trapline, path, folder):
     changed.write_text("\n".join(hidden(run.stdout)), encoding="utf-8")
     reports = [report(trapline, file, "reason,detail,device") for file in (plain, changed)]
     before, after = (one["tables"] for one in reports)
-    wrong = []
-    # By detail and device; what has neither is told apart by its reason alone.
-    known = lambda key: key.split(" / ", 1)[1] if not key.endswith(" / - / -") else None  # noqa: E731
-    was, now = sums(before["groups"]["rows"], known), sums(after["groups"]["rows"], known)
-    was.pop(None, None)
-    now.pop(None, None)
-    wrong += [f"{key}: {now.get(key)}, it was {was.get(key)}" for key in {*was, *now} if was.get(key) != now.get(key)]
-    for key in ("exits", "exits_stopped", "exit_without_entry", "entry_without_exit"):
-        if before["counters"][key] != after["counters"][key]:
-            wrong.append(f"{key}: {after['counters'][key]}, it was {before['counters'][key]}")
+    was, now = map(told_apart, (before, after))
+    wrong = list(tables.differences(was, now, SUMS, ("exits", "exits_stopped", "exit_without_entry", "entry_without_exit")))
     vmgexit = [row for row in report(trapline, changed, "reason")["tables"]["groups"]["rows"] if row["key"] == "vmgexit"]
     functions = {row["key"] for row in report(trapline, changed, "function")["tables"]["groups"]["rows"] if not row["halts"]}
-    if len(vmgexit) != 1 or not vmgexit[0]["count"] or not was:
+    if len(vmgexit) != 1 or not vmgexit[0]["count"] or not was["groups"]["rows"]:
         wrong.append("no exit is a VMGEXIT, or none had a detail")
     if functions != {"hidden (confidential guest)"} or not any("confidential guest" in note for note in reports[1]["notes"]):
         wrong.append(f"functions: {functions}")
-    print(f"{path}: {vmgexit[0]['count'] if vmgexit else 0} of {after['counters']['exits']} exits, {len(was)} details and devices")
+    print(f"{path}: {vmgexit[0]['count'] if vmgexit else 0} of {after['counters']['exits']} exits, {len(was['groups']['rows'])} details and devices")
     return wrong
 
 

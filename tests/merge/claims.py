@@ -14,7 +14,6 @@ Parts that follow each other have, in sum, each vCPU's states of the whole, and 
 part's end cuts has no cause that the whole stall has not, and a page fault after a begin has the cause that it has in the whole.
 """
 import collections
-import json
 import random
 import re
 import subprocess
@@ -22,6 +21,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import tables
 import truth
 
 EVENT = re.compile(r"\d\.\d+: (\w+): ")
@@ -71,26 +71,24 @@ def claims(trapline, text, folder, *window):
     """ns by (table, culprit), and by thread and state; nothing where the text is refused."""
     path = folder / "text.txt"
     path.write_text(text, encoding="utf-8")
-    run = subprocess.run([trapline, "report", path, "--waits", "--steal", "--top", "0", "--format", "json", *window],
-                         capture_output=True, check=False)
-    if run.returncode:
+    status, report, _ = tables.asked(trapline, "report", path, "--waits", "--steal", "--top", "0", *window)
+    if status:
         return None
-    report = json.loads(run.stdout)
-    tables = report["tables"]
+    found = report["tables"]
     sums = collections.Counter()
     for part in ("preempted", "blocked", "halted"):
         # Without what tells a halt from another sleep it is one.
-        for row in tables[part]["rows"]:
+        for row in found[part]["rows"]:
             sums["slept" if part != "preempted" else part, row["culprit"]] += row["ns"]
-    for vcpu in tables["steal"]["rows"]:
+    for vcpu in found["steal"]["rows"]:
         for row in vcpu["by"]["rows"]:
             sums["ready", row["culprit"]] += row["ns"]
     states = {}  # of the threads that had an id, one after the other, together: without task_newtask they are one
-    for vcpu in tables["vcpus"]["rows"]:
+    for vcpu in found["vcpus"]["rows"]:
         of = states.setdefault(vcpu["tid"], dict.fromkeys((*STATES, "not_seen"), 0))
         for state in of:
             of[state] += vcpu[f"{state}_ns"] or 0
-    for vcpu in tables["vcpus"]["rows"]:
+    for vcpu in found["vcpus"]["rows"]:
         states[vcpu["tid"]]["not_seen"] += report["head"]["interval"]["end_ns"] - vcpu["end_ns"]  # after the thread's end
     return sums, states
 
@@ -123,31 +121,21 @@ def more_than(whole, less):
 
 
 def in_json(trapline, command, path, *options):
-    run = subprocess.run([trapline, command, path, "--top", "0", "--format", "json", *options], capture_output=True, check=False)
-    return json.loads(run.stdout)["tables"] if run.stdout else None
+    _, found, _ = tables.asked(trapline, command, path, "--top", "0", *options)
+    return found and found["tables"]
 
 
-def option(key, at):
-    return f"--{key}={at // 10**9}.{at % 10**9:09d}"
-
-
-def times(tables, vcpus):
+def times(found, vcpus):
     """ns by vCPU and state, and by vCPU and culprit of its time ready to run; another vCPU may be known as a thread alone."""
     sums = collections.Counter()
-    for vcpu in tables["vcpus"]["rows"]:
+    for vcpu in found["vcpus"]["rows"]:
         for key, value in vcpu.items():
             if key.endswith("_ns") and key not in ("start_ns", "end_ns", "time_ns") and value:
                 sums[vcpu["tid"], key] += value
-    for vcpu in tables["steal"]["rows"]:
+    for vcpu in found["steal"]["rows"]:
         for row in vcpu["by"]["rows"]:
             sums[vcpu["tid"], row["tid"] if row["tid"] in vcpus else row["culprit"]] += row["ns"]
     return sums
-
-
-def span(trapline, path):
-    run = subprocess.run([trapline, "report", path, "--format", "json"], capture_output=True, check=True)
-    interval = json.loads(run.stdout)["head"]["interval"]
-    return interval["start_ns"], interval["end_ns"]
 
 
 def causes(stall):
@@ -162,10 +150,8 @@ def faults_of_part(trapline, path):
     """Page faults after a begin in the middle that have another cause than in the whole."""
     causes_of = []
     begin = None
-    for window in ((), ("from",)):
-        run = subprocess.run([trapline, "export", path, "--format", "jsonl", "--rows", "faults", "-o", "-", *(option(key, begin) for key in window)],
-                             capture_output=True, check=True)
-        rows = [json.loads(line) for line in run.stdout.splitlines()]
+    for _ in ("whole", "part"):
+        rows = tables.rows(trapline, path, "faults", *tables.window(begin))
         causes_of.append({(row["start_ns"], row["tid"]): row["cause"] for row in rows})
         begin = rows[len(rows) // 2]["start_ns"] - 1
     whole, part = causes_of
@@ -179,8 +165,7 @@ def in_parts(trapline, name, path, begin, end):
     cuts = sorted(chance.sample(range(begin, end), CUTS)) if whole else []
     vcpus = {vcpu["tid"] for vcpu in whole["vcpus"]["rows"]} if whole else set()
     for since, until in zip([None, *cuts], [*cuts, None] if cuts else []):
-        window = [option(key, at) for key, at in (("from", since), ("to", until)) if at is not None]
-        part = in_json(trapline, "report", path, "--steal", *window)
+        part = in_json(trapline, "report", path, "--steal", *tables.window(since, until))
         sums.update(times(part, vcpus) if part else {})
     whole = times(whole, vcpus) if cuts else {}
     for key in sorted(sums | whole, key=str):
@@ -191,7 +176,7 @@ def in_parts(trapline, name, path, begin, end):
     stalls = [stall for stall in stalls["stalls"]["rows"] if stall["tid"] in vcpus] if stalls else []
     for stall in chance.sample(stalls, min(CUTS, len(stalls))):
         cut = stall["begin_ns"] + stall["ns"] * 2 // 3
-        part = in_json(trapline, "stalls", path, "--min", "1ms", option("to", cut))
+        part = in_json(trapline, "stalls", path, "--min", "1ms", *tables.window(None, cut))
         same = [one for one in part["stalls"]["rows"] if (one["tid"], one["begin_ns"]) == (stall["tid"], stall["begin_ns"])]
         new = {cause for one in same for cause in causes(one)} - causes(stall)
         wrong += [f"{name} --to {cut}: a stall: {cause}" for cause in sorted(new, key=str) if tid_of(cause[1]) not in vcpus]
@@ -215,7 +200,7 @@ def check(trapline, name, text, folder):
     chance = random.Random(name)
     for _ in range(PARTS_OF_TIME):
         begin, end = sorted(chance.sample(range(min(stamps), max(stamps)), 2))
-        window = [option("from", begin), option("to", end)]
+        window = tables.window(begin, end)
         less = claims(trapline, text, folder, *window)
         if less is not None:
             tried += 1
@@ -238,8 +223,8 @@ def main():
             tried, wrong = tried + some, wrong + found
     for name in () if files else RECORDINGS:
         path = (HERE / name).with_suffix(".dat")
-        first, last = span(trapline, path)
-        wrong += in_parts(trapline, name, path, first, last)
+        interval = tables.document(trapline, "report", path)["head"]["interval"]
+        wrong += in_parts(trapline, name, path, interval["start_ns"], interval["end_ns"])
     for name in () if files else FAULTS:
         wrong += faults_of_part(trapline, HERE / name)
     print("\n".join([*wrong, f"{len(texts)} texts, {tried} times without a kind of event or in a part: {len(wrong)} claims that the whole does not have"]))

@@ -7,10 +7,8 @@ the kernel reads its clock there, and the event comes later.
 import bisect
 import collections
 import itertools
-import json
 import math
 import re
-import subprocess
 
 import oracle
 import recording
@@ -300,11 +298,10 @@ def windows(trapline, path, events, runs):
     first, last = events[0].at, events[-1].at
     for fractions in WINDOWS:
         begin, end = (first + int((last - first) * fraction) // 1000 * 1000 for fraction in fractions)
-        done = subprocess.run([trapline, "report", path, "--host-cpu", "--format", "json", f"--from=+{(begin - first) // 1000}us",
-                               f"--to=+{(end - first) // 1000}us"], check=False, capture_output=True)
-        if done.returncode:
+        status, found, _ = tables.asked(trapline, "report", path, "--host-cpu", *tables.window(begin, end))
+        if status:
             continue  # nothing lies there
-        for row in (row for vm in json.loads(done.stdout)["tables"]["host_cpu"]["rows"] for row in vm["threads"]["rows"]):
+        for row in (row for vm in found["tables"]["host_cpu"]["rows"] for row in vm["threads"]["rows"]):
             ns = sum(max(0, min(run.end, end) - max(run.begin, begin)) for run in runs[row["tid"]])
             if row["part"] is None and row["role"] != "work items" and row["ns"] != ns:
                 yield f"tid {row['tid']} ran {row['ns']} ns of {begin} to {end}, and it is {ns}"

@@ -5,11 +5,11 @@ The exits come from oracle.py. Here the events of an exit are walked after it ha
 the kernel") is what both follow. The rows sum to the exits' kernel time, reason by reason, to the nanosecond.
 """
 import collections
-import json
 import re
 import subprocess
 
 import oracle
+import tables
 
 VECTORS = ("local_timer", "reschedule", "call_function", "call_function_single", "irq_work", "x86_platform_ipi",
            "error_apic", "spurious_apic", "thermal_apic", "threshold_apic", "deferred_error_apic")
@@ -162,11 +162,6 @@ def expected(path):
     return {key: (*row[:3], row[3] or None) for key, row in rows.items() if row[0] or row[3]}, +stacks, "kernel" in model.unknown
 
 
-def run(trapline, *words):
-    done = subprocess.run([trapline, *words, "--format", "json"], capture_output=True, check=False)
-    return json.loads(done.stdout)["tables"] if done.stdout else None
-
-
 def folded(trapline, path):
     """By stack: the functions of one that ends in a function, else its last frame."""
     done = subprocess.run([trapline, "export", path, "--format", "folded", "--kernel", "-o", "-"],
@@ -183,7 +178,7 @@ def folded(trapline, path):
 def check(trapline, path):
     """Differences as sentences."""
     want, stacks, unknown = expected(path)
-    got = run(trapline, "report", path, "--kernel")
+    got = tables.of(trapline, "report", path, "--kernel")
     if unknown:
         return [] if (got["kernel"]["total_ns"], got["kernel"]["rows"]) == (None, []) else ["a kernel part that is not known has rows"]
     table = got["kernel"]["rows"]
@@ -197,8 +192,9 @@ def check(trapline, path):
     have = folded(trapline, path)
     wrong += [f"{';'.join(stack)}: folded {have.get(stack)}, oracle {stacks.get(stack)}"
               for stack in sorted({*have, *stacks}) if have.get(stack) != stacks.get(stack)]
-    explained = run(trapline, "explain", path)
-    if explained and sum(part["ns"] for part in explained["kernel"]["rows"]) != (explained["exit"]["rows"][0]["kernel_ns"] or 0):
+    _, explained, _ = tables.asked(trapline, "explain", path)
+    if explained and sum(part["ns"] for part in explained["tables"]["kernel"]["rows"]) != (
+            explained["tables"]["exit"]["rows"][0]["kernel_ns"] or 0):
         wrong.append("explain: the sub-parts do not sum to the kernel's part")
     if not wrong:
         named = sum(row["ns"] for row in table if row["part"] != UNTRACED)

@@ -20,6 +20,7 @@ import sys
 import host_cpu_oracle
 import oracle
 import recording
+import tables
 
 RIGHT, WRONG, SHARE, A_TURN, A_READING = 0.95, 0.01, 0.01, 10_000, 100_000
 SCHEDSTAT = re.compile(r"^schedstat (\d+) (\d+) \d+ (\d+)$")
@@ -130,10 +131,6 @@ def read_runs(events):
     return runs
 
 
-def seconds(ns):
-    return f"{ns // 10**9}.{ns % 10**9:09}"
-
-
 class Check:
     def __init__(self, trapline, path, *without):
         self.trapline, self.path, self.without, self.wrong = trapline, path, set(without), []
@@ -180,7 +177,7 @@ class Check:
                 self.wrong.append(f"CPU {cpu}: its threads ran {ran[cpu]} ns of {time} ns")
 
     def part(self, part):
-        vms = host_cpu_oracle.reported(self.trapline, self.path, "--from", seconds(part.begin), "--to", seconds(part.end))
+        vms = host_cpu_oracle.reported(self.trapline, self.path, *tables.window(part.begin, part.end))
         print(f"== {part.name}: {(part.end - part.begin) / 1e9:.2f} s, {len(vms)} VMs")
         if len(vms) != (2 if part.name == "two" else 1):
             self.wrong.append(f"{part.name}: {len(vms)} VMs")

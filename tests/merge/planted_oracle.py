@@ -167,9 +167,7 @@ def check_culprit(check, recording, vcpu, culprit):
     """`culprit` runs instead of `vcpu`; both have their counters from the kernel."""
     first, last = window(recording, [vcpu, culprit])[vcpu]
     begin, end = (came_to_run(recording, vcpu, stat.at) for stat in (first, last))
-    steal = next(row for row in check.report("--steal", f"--from={begin // 10**9}.{begin % 10**9:09}",
-                                             f"--to={end // 10**9}.{end % 10**9:09}")["steal"]["rows"]
-                 if row["tid"] == vcpu)["by"]
+    steal = next(row for row in check.report("--steal", *tables.window(begin, end))["steal"]["rows"] if row["tid"] == vcpu)["by"]
     check.close(f"vCPU {vcpu} ready and not running, by its schedstat", steal["total_ns"],
                 last.delay - first.delay)
     one, two = window(recording, [vcpu, culprit])[culprit]

@@ -23,8 +23,7 @@ DOWNTIME_OFF_NS = 3_000_000  # QEMU counts it in milliseconds, from before its v
 
 
 def stalls(trapline, path, least="1ms", begin=None, end=None):
-    window = [f"--{name}={at // 10**9}.{at % 10**9:09}" for name, at in (("from", begin), ("to", end)) if at is not None]
-    return tables.of(trapline, "stalls", path, "--min", least, "--top", "0", *window)["stalls"]["rows"]
+    return tables.of(trapline, "stalls", path, "--min", least, "--top", "0", *tables.window(begin, end))["stalls"]["rows"]
 
 
 def told(rows, cause, culprit=""):

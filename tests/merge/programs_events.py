@@ -4,10 +4,8 @@
 The markers of each recording become a log of QEMU (whole microseconds) and a simpletrace file (nanoseconds), and
 `report --by span` of these the same rows as of the recording; `--by qemu-event` counts the same events.
 """
-import json
 import re
 import struct
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -55,14 +53,6 @@ def declarations():
     return "".join(lines)
 
 
-def report(trapline, path, by, *options):
-    run = subprocess.run([trapline, "report", path, "--by", by, "--format", "json", "--top", "100000", *options],
-                         capture_output=True, text=True, check=False)
-    if run.returncode != 0:
-        sys.exit(f"{path} --by {by}: status {run.returncode}\n{run.stderr}")
-    return json.loads(run.stdout)["tables"]
-
-
 def main():
     trapline, *recordings = sys.argv[1:]
     wrong = 0
@@ -75,12 +65,12 @@ def main():
                 sys.exit(f"{original}: only {len(events)} events of QEMU")
             Path(log).write_text(log_of(events), encoding="utf-8")
             Path(simple).write_bytes(simpletrace_of(events))
-            expected = report(trapline, original, "span", "--trace-events", declared)
+            expected = tables.of(trapline, "report", original, "--by", "span", "--trace-events", declared)
             for path, unit in ((log, 1000), (simple, 0)):
-                found = report(trapline, path, "span", "--trace-events", declared)
+                found = tables.of(trapline, "report", path, "--by", "span", "--trace-events", declared)
                 faults = list(tables.differences(expected, found, ("count", "total_ns"), room=unit))
-                counted = {row["name"]: row["count"] for row in report(
-                    trapline, path, "qemu-event", "--trace-events", declared)["qemu_events"]["rows"]}
+                counted = {row["name"]: row["count"] for row in tables.of(
+                    trapline, "report", path, "--by", "qemu-event", "--trace-events", declared)["qemu_events"]["rows"]}
                 for name in DECLARED:
                     wanted = sum(event[2] == name for event in events)
                     if counted.get(name, 0) != wanted:

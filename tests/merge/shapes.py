@@ -9,7 +9,6 @@ names of shapes, their reports are printed as well.
 import base64
 import gzip
 import html
-import json
 import lzma
 import quopri
 import re
@@ -203,11 +202,8 @@ def shapes(lines):
 
 
 def report(trapline, path):
-    run = subprocess.run([trapline, "report", str(path), "--by", "reason,detail", "--format", "json", "--top", "100000"],
-                         capture_output=True, check=False)
-    if run.returncode not in (0, 3) or not run.stdout:
-        return run.stderr.decode().replace(str(path), "FILE").strip()
-    return json.loads(run.stdout)["tables"]
+    _, found, complaint = tables.asked(trapline, "report", path, "--by", "reason,detail")
+    return found["tables"] if found else complaint.replace(str(path), "FILE").strip()
 
 
 def timeline(trapline, path):

@@ -5,11 +5,10 @@ vCPUs was in the guest, that two or more were stopped, and that what it stands f
 """
 import bisect
 import collections
-import json
-import subprocess
 
 import memory_oracle
 import oracle
+import tables
 
 LEAST, BETWEEN, SHARE = 1_000_000, 100_000, 100
 STOPPED = ("kernel", "user", "preempted", "blocked", "paused")
@@ -240,17 +239,16 @@ def check_whole(row, pieces, model):
 
 def check(trapline, path):
     """Differences as sentences."""
-    run = subprocess.run([trapline, "stalls", path, "--min", "1ms", "--top", "0", "--format", "json"],
-                         capture_output=True, text=True, check=False)
+    status, document, complaint = tables.asked(trapline, "stalls", path, "--min", "1ms", "--top", "0")
     model = oracle.model_of(path)
     ours, pieces = stalls_of(model)
-    if run.returncode == 1 and not model.vcpus:
+    if status == 1 and not model.vcpus:
         return []
-    if run.returncode == 2 and (not model.spans or model.user_end == "none" or "cycles" in run.stderr):
+    if status == 2 and (not model.spans or model.user_end == "none" or "cycles" in complaint):
         return []
-    if run.returncode != 0:
-        return [f"exit status {run.returncode}: {run.stderr}"]
-    got = json.loads(run.stdout)["tables"]["stalls"]["rows"]
+    if status != 0:
+        return [f"exit status {status}: {complaint}"]
+    got = document["tables"]["stalls"]["rows"]
     wrong = []
     theirs = {(row["begin_ns"], row["tid"]): row for row in got if row["vcpus"] is None}
     phases, unmaps = Phases(model.events, pieces), memory_oracle.Unmaps(model.events)

@@ -12,6 +12,17 @@ def document(trapline, *words):
     return json.loads(output(trapline, *words, "--format", "json"))
 
 
+def asked(trapline, *words):
+    """Returns the exit status of a command that may refuse, what it writes with --format json (or None), and its complaint."""
+    run = subprocess.run([trapline, *map(str, words), "--format", "json"], capture_output=True, text=True, check=False)
+    return run.returncode, json.loads(run.stdout) if run.stdout else None, run.stderr
+
+
+def window(begin=None, end=None):
+    """Returns the options of that part of a recording, in nanoseconds."""
+    return [f"--{name}={at // 10**9}.{at % 10**9:09}" for name, at in (("from", begin), ("to", end)) if at is not None]
+
+
 def of(trapline, *words):
     return document(trapline, *words)["tables"]
 

@@ -4,7 +4,6 @@
 Each recording below the paths is printed by `trace-cmd report`, with nanoseconds, without, and raw. Counts have
 to be equal, times as well where the text has nanoseconds, else to a microsecond for each interval that is summed up.
 """
-import json
 import re
 import subprocess
 import sys
@@ -19,9 +18,8 @@ PARTS = ("total_ns", "kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "halt
 
 
 def report(trapline, path, unit=()):
-    run = subprocess.run([trapline, "report", str(path), "--by", BY, "--format", "json", "--top", "100000", *unit],
-                         capture_output=True, check=False)
-    return json.loads(run.stdout) if run.returncode == 0 else run.stderr.decode().replace(str(path), "FILE")
+    _, found, complaint = tables.asked(trapline, "report", path, "--by", BY, *unit)
+    return found or complaint.replace(str(path), "FILE")
 
 
 def differences(expected, found, exact):

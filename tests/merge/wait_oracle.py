@@ -6,8 +6,6 @@ everything was read; docs/formats/report.md ("Waits") is what both follow. It ch
 """
 import bisect
 import collections
-import json
-import subprocess
 
 import oracle
 import tables
@@ -341,36 +339,25 @@ class Waits:
         wait["cpu"] = number(event.fields, "dest_cpu")
 
 
-def charge(spans, waits, halted=None):
-    """ns by part and culprit; what no piece covers is unknown. `halted`: of the sleeps in that state."""
-    if halted:
-        sums = collections.Counter()
-        for span in spans:
-            pieces = waits.pieces.get(span.tid, [])
-            for begin, end, state in span.pieces if pieces else ():
-                at = bisect.bisect_right(pieces, begin, key=lambda piece: piece[1]) if state == halted else len(pieces)
-                while at < len(pieces) and pieces[at][0] < end:
-                    first, last, kind, who = pieces[at]
-                    if kind == "blocked":
-                        sums[who] += min(last, end) - max(first, begin)
-                    at += 1
-        return sums
-    sums = {"preempted": collections.Counter(), "blocked": collections.Counter()}
+def charge(spans, waits):
+    """ns by state and culprit; what no piece covers of a wait or a sleep is unknown."""
+    kinds = {"preempted": "preempted", "blocked": "blocked", "halted": "blocked"}
+    sums = {state: collections.Counter() for state in kinds}
     for span in spans:
         pieces = waits.pieces.get(span.tid, [])
-        for begin, end, part in span.pieces:
-            if part not in sums:
+        for begin, end, state in span.pieces:
+            if state not in kinds:
                 continue
             at = bisect.bisect_right(pieces, begin, key=lambda piece: piece[1])
             rest = end - begin
             while at < len(pieces) and pieces[at][0] < end:
                 first, last, kind, who = pieces[at]
-                if kind == part:
-                    sums[part][who] += min(last, end) - max(first, begin)
+                if kind == kinds[state]:
+                    sums[state][who] += min(last, end) - max(first, begin)
                     rest -= min(last, end) - max(first, begin)
                 at += 1
-            if rest:
-                sums[part][START] += rest
+            if rest and state != "halted":
+                sums[state][START] += rest
     return sums
 
 
@@ -397,11 +384,10 @@ def differences(what, theirs, ours):
 
 def check_explained(trapline, path, user_end, longest):
     """The tree of the longest exit adds up, and is that exit."""
-    run = subprocess.run([trapline, "explain", path, "--format", "json"], capture_output=True,
-                         check=False)
+    status, document, _ = tables.asked(trapline, "explain", path)
     if user_end == "none":
-        return [] if run.returncode == 2 else [f"explain: exit status {run.returncode}"]
-    explained = json.loads(run.stdout)["tables"]
+        return [] if status == 2 else [f"explain: exit status {status}"]
+    explained = document["tables"]
     (span,), culprits = explained["exit"]["rows"], explained["culprits"]["rows"]
     parts = {part: span[f"{part}_ns"] or 0 for part in ("kernel", "user", "preempted", "blocked", "halted")}
     wrong = [] if sum(parts.values()) == span["total_ns"] else ["explain: the parts do not add up"]
@@ -443,8 +429,7 @@ def check(trapline, path):
         if nobody or halts != in_halts or sum(row[f"{part}_ns"] or 0 for row in rows) != (got[part]["total_ns"] or 0):
             wrong.append(f"--by {by}: the groups do not hold the {part} time")
     wrong += check_explained(trapline, path, document["head"]["user_end"], [row["max_ns"] for row in got["groups"]["rows"]])
-    asleep = charge(model.spans, waits, "halted")
-    wrong += differences("halted", rows_of(got["halted"]), asleep)
+    wrong += differences("halted", rows_of(got["halted"]), wanted["halted"])
     if not wrong:
         shown = {part: dict(sums.most_common(4)) for part, sums in wanted.items()}
         print(f"{path}: agree: {shown}")

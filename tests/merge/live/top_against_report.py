@@ -9,7 +9,6 @@ handed out by the next event of its thread: of each vCPU one may count in the ne
 """
 import argparse
 import json
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -33,11 +32,6 @@ options = parser.parse_args()
 failures = 0
 
 
-def run(*words: str) -> str:
-    done = subprocess.run([options.trapline, *words], capture_output=True, text=True)
-    return done.stdout if done.returncode == 0 else ""
-
-
 def check(what: str, top: object, report: object) -> None:
     global failures
     if top != report:
@@ -49,10 +43,10 @@ if options.lines:
     with open(options.lines, encoding="utf-8") as file:
         printed = file.read()
 else:
-    printed = run("top", "--batch", "--interval", options.interval, "--by", options.by, options.recording)
+    printed = tables.output(options.trapline, "top", "--batch", "--interval", options.interval, "--by", options.by, options.recording)
 documents = list(map(json.loads, printed.splitlines()))
 frames = [frame["head"] | frame["head"]["interval"] | frame["tables"] for frame in documents]
-report = json.loads(run("report", "--by", options.by, "--format", "json", options.recording))
+report = tables.document(options.trapline, "report", "--by", options.by, options.recording)
 whole, vcpus = report["tables"], report["tables"]["vcpus"]["rows"]
 groups = tables.by_key(whole)
 if not frames or not groups:
@@ -85,8 +79,8 @@ for vcpu in vcpus:
             check(f"tid {vcpu['tid']} time in an interval of", one, length)
 
 # The longest stall of the last minute, of those that ended: of vCPUs, where no whole VM's stands for them.
-text = run("stalls", "--top", "0", "--format", "json", options.recording)
-found = json.loads(text)["tables"]["stalls"]["rows"] if text else []
+_, stalls, _ = tables.asked(options.trapline, "stalls", "--top", "0", options.recording)
+found = stalls["tables"]["stalls"]["rows"] if stalls else []
 if all(stall["vcpus"] is None for stall in found):
     for frame in frames[:-1]:
         end, stall = frame["end_ns"], next(iter(frame["longest_stall"]["rows"]), None)
@@ -99,12 +93,9 @@ if all(stall["vcpus"] is None for stall in found):
 compared = 0
 handed_out_late = len(vcpus) if all(key.startswith("KVM_EXIT") for key in sums) else 0
 for frame in frames[:: max(1, len(frames) // MOST_PARTS)]:
-    def at(ns: int) -> str:
-        return f"{ns // 10**9}.{ns % 10**9:09d}"
-
-    text = run("report", "--by", options.by, "--format", "json", "--from", at(frame["start_ns"]), "--to",
-               at(frame["end_ns"] - 1), options.recording)
-    rows = tables.by_key(json.loads(text)["tables"]) if text else {}
+    _, part, _ = tables.asked(options.trapline, "report", "--by", options.by, *tables.window(frame["start_ns"], frame["end_ns"] - 1),
+                              options.recording)
+    rows = tables.by_key(part["tables"]) if part else {}
     for row in frame["groups"]["rows"]:
         alone = rows.get(row["key"], Counter())
         name = f"{frame['start_ns']} {row['key']}"

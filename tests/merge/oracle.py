@@ -1,22 +1,17 @@
-#!/usr/bin/env python3
-"""The exit model once more, from the text of `trace-cmd report`: an oracle for `trapline report`.
-
-  oracle.py --compare TRAPLINE FILE [--by reason|detail|device]   compares the rows with TRAPLINE report FILE's
-
-oracles.py compares them for the recordings of the tests.
+"""The exit model once more, from the text of `trace-cmd report`: an oracle for `trapline report` (oracles.py --oracle report).
 
 It shares no code with trapline: every field comes from `trace-cmd report -R`, and of the binary pages only the time of
 those without events; names from `trace-cmd report`. It follows docs/formats/report.md ("Exit model"), slowly and plainly.
 """
-import argparse
 import collections
 import functools
 import re
 import subprocess
-import sys
 
 import tables
 from recording import number, read
+
+LEFT_OUT = False  # whether the recorder left events out on purpose, so that none counts as lost
 
 KVM_RUN = 0xAE80
 SLEEPING = 0xFF  # of prev_state: states in which a thread waits; 0x100 is "preempted"
@@ -840,34 +835,9 @@ def model_of(path):
 def check(trapline, path, kinds):
     """Differences as sentences; `kinds` are arguments of --by."""
     model = model_of(path)
-    wrong = check_status(trapline, path, model.holes)
+    lost = [] if LEFT_OUT else model.holes
+    wrong = check_status(trapline, path, lost)
     for by in kinds:
-        wrong += [f"--by {by}: {line}" for line in compare(trapline, path, by, model, model.holes)]
+        wrong += [f"--by {by}: {line}" for line in compare(trapline, path, by, model, lost)]
     print(f"{path}: {len(model.spans)} exits")
     return wrong
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("file")
-    parser.add_argument("--by", default="reason", help="reason, detail, device, nested; several with commas")
-    parser.add_argument("--compare", metavar="TRAPLINE", required=True)
-    parser.add_argument("--left-out", action="store_true",
-                        help="the recorder left events out on purpose: none counts as lost")
-    options = parser.parse_args()
-    model = Model(*read(options.file)).run()
-    lost = [] if options.left_out else model.holes
-    wrong = []
-    for by in options.by.split(","):
-        wrong += [f"--by {by}: {line}" for line in
-                  compare(options.compare, options.file, by, model, lost)]
-    wrong += check_status(options.compare, options.file, lost)
-    for line in wrong:
-        print(line)
-    if not wrong:
-        print(f"{options.file}: {len(model.spans)} exits, the same figures")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,7 +2,7 @@
 """Every oracle on the recordings of the tests: each computes a second time what trapline prints, from trace-cmd's text.
 
   oracles.py [--kept FOLDER] [--oracle NAME,...] TRAPLINE SET...
-  oracles.py [--kept FOLDER] --oracle NAME,... TRAPLINE FILE...
+  oracles.py [--kept FOLDER] [--left-out] --oracle NAME,... TRAPLINE FILE...
 
 SET: smoke, data, planted, guests or all; FILE: a recording. An oracle is the function check() of NAME_oracle.py, which
 returns differences as sentences. All that a recording is needed for is done in a row, so that it is parsed once;
@@ -158,10 +158,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kept", type=pathlib.Path)
     parser.add_argument("--oracle", type=lambda text: text.split(","), metavar="NAME,...", help=", ".join(CHECKS))
+    parser.add_argument("--left-out", action="store_true", help="the recorder left events out on purpose: none counts as lost")
     parser.add_argument("trapline")
     parser.add_argument("of", nargs="+", metavar="SET|FILE")
     options = parser.parse_args()
-    recording.KEPT = options.kept
+    recording.KEPT, oracle.LEFT_OUT = options.kept, options.left_out
     gc.disable()  # there are many objects, and no cycles
     jobs = [job for job in jobs_of(options.of, options.oracle or ()) if not options.oracle or job[1] in options.oracle]
     failed = 0

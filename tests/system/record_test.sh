@@ -1157,7 +1157,7 @@ a_snapshot_on_a_kvm_host_is_what_the_oracle_finds() {
   expect_equal "kept" "$(json 's["snapshot"]["kept_events"]')" "$(grep -c '\] ' "$work/text")"
   expect_contains "$work/text" "EVENTS DROPPED]"
   # One CPU: the exits of the cut recording, computed once more from trace-cmd's text.
-  python3 "$here/../merge/oracle.py" "$session/trace.dat" --left-out --compare "$trapline" --by reason || {
+  python3 "$here/../merge/oracles.py" --oracle report --left-out "$trapline" "$session/trace.dat" || {
     # Rare: who looks into it needs the recording, which the next run of the box replaces.
     rm -rf "$TRAPLINE_BINARY_DIR/differs"
     cp -r "$session" "$TRAPLINE_BINARY_DIR/differs"

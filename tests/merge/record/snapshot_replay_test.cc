@@ -270,8 +270,10 @@ TEST_P(SnapshotReplayTest, TheReportOfTheCutFileIsWhatTheOracleFinds) {
   const std::string file = folder / "trace.dat";
   ASSERT_NO_FATAL_FAILURE(
       testing::write_trace_dat(path, file, testing::without_boundaries(cut.pages), "3.1.6"));
-  (void)output_of("python3 " TRAPLINE_SOURCE_DIR "/tests/merge/oracle.py " + file +
-                  " --compare " TRAPLINE_BINARY_DIR "/merge/trapline --by reason >/dev/null");
+  (void)output_of("python3 " TRAPLINE_SOURCE_DIR
+                  "/tests/merge/oracles.py --oracle report " TRAPLINE_BINARY_DIR
+                  "/merge/trapline " +
+                  file + " >/dev/null");
 }
 
 TEST_P(SnapshotReplayTest, HoldsNoMoreThanItsRing) {

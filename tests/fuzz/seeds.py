@@ -40,7 +40,7 @@ def recordings(most=MOST):
 
 def made(prefix):
     """What the worst cases whose names begin so make, in small: paths of files and folders."""
-    for name, (make, _, _) in worst_cases.CASES.items():
+    for name, (make, _) in worst_cases.CASES.items():
         if not name.startswith(prefix):
             continue
         with tempfile.TemporaryDirectory() as folder:

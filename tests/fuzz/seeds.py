@@ -14,6 +14,7 @@ import zlib
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TESTS / "support"), str(TESTS / "merge")]
+import simpletrace_file  # noqa: E402
 import worst_cases  # noqa: E402
 from perf_data import SAMPLE_TYPE, PerfData, record, zstd  # noqa: E402
 from trace_dat import FORMATS, TraceDat  # noqa: E402
@@ -303,22 +304,15 @@ def uftrace_texts():
 
 
 def simpletrace():
-    def file(version, body, order="<", length=b""):
-        return struct.pack(order + "QQQ", (1 << 64) - 1, 0xf2b177cb0aa429b4, version) + length + body
-
-    names = (b"memory_region_ops_read", b"virtio_blk_handle_read", b"texts", b"numbers", b"nothing")
+    names = ("memory_region_ops_read", "virtio_blk_handle_read", "texts", "numbers", "nothing")
     for order in "<>":
-        mappings = b"".join(struct.pack(order + "QQI", 0, i, len(name)) + name for i, name in enumerate(names))
         for version in (2, 3, 4):
-            body = mappings if version == 4 else b""
-            for i in range(8):
-                arguments = struct.pack(order + "Q", i) * (i % 6) + struct.pack(order + "I", 3) + b"rtc"
-                kind = struct.pack(order + "Q", 1) if version == 4 else b""
-                head = (order + "QQII", order + "QQII")[version == 2]
-                body += kind + struct.pack(head, i % len(names), 1000 + i, 24 + len(arguments), 5) + arguments
-            body += (struct.pack(order + "Q", 1) if version == 4 else b"") + struct.pack(
-                order + "QQIIQ", (1 << 64) - 2, 2000, 32, 5, 7)
-            yield file(version, body, order)
+            how = 5, order, version
+            records = b"".join(simpletrace_file.record(
+                i % len(names), 1000 + i, struct.pack(order + "Q", i) * (i % 6) + struct.pack(order + "I", 3) + b"rtc", *how)
+                for i in range(8))
+            dropped = simpletrace_file.record((1 << 64) - 2, 2000, struct.pack(order + "Q", 7), *how)
+            yield simpletrace_file.file(names, records + dropped, order, version)
         rfc = struct.pack(order + "QQQQ", 0xAA0011FF, 5, 1, 1000)
         for i in range(4):
             rfc += struct.pack(order + "QQQQ", 0xA1B2C3D4, i, 1000 + i, 1) + struct.pack(order + "QQ", 8, i)

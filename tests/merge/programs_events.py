@@ -13,6 +13,9 @@ from pathlib import Path
 import recording
 import tables
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+import simpletrace_file  # noqa: E402
+
 DECLARED = {"virtio_blk_handle_read": "vdev req sector nsectors", "virtio_blk_handle_write": "vdev req sector nsectors",
             "virtio_blk_req_complete": "vdev req status", "virtio_queue_notify": "vdev n vq",
             "virtio_notify": "vdev vq", "virtio_notify_irqfd": "vdev vq", "virtio_notify_irqfd_deferred_fn": "vdev vq"}
@@ -34,15 +37,12 @@ def log_of(events):
 
 def simpletrace_of(events):
     names = sorted(DECLARED)
-    data = struct.pack("<QQQ", 2**64 - 1, 0xF2B177CB0AA429B4, 4)
-    for number, name in enumerate(names):
-        data += struct.pack("<QQI", 0, number, len(name)) + name.encode()
+    records = b""
     for _, at, name, text in events:
         values = [int(value, 0) for value in re.findall(r" (0x[0-9a-f]+|\d+)(?= |$)", " " + text)]
         assert len(values) == len(DECLARED[name].split()), text
-        data += struct.pack("<QQQII", 1, names.index(name), at, 24 + 8 * len(values), 4711)
-        data += struct.pack(f"<{len(values)}Q", *values)
-    return data
+        records += simpletrace_file.record(names.index(name), at, struct.pack(f"<{len(values)}Q", *values))
+    return simpletrace_file.file(names, records)
 
 
 def declarations():

@@ -19,6 +19,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import simpletrace_file  # noqa: E402
 from perf_data import PerfData  # noqa: E402
 from trace_dat import FORMATS, PAGE, TraceDat  # noqa: E402
 
@@ -772,10 +773,10 @@ def symbols_inside_each_other(folder, size):
     return str(path)
 
 
-def simpletrace(folder, declarations, records, version=4):
+def simpletrace(folder, declarations, names, records):
     pathlib.Path(folder, "events").write_text(declarations)
     path = pathlib.Path(folder, "trace")
-    path.write_bytes(struct.pack("<QQQ", (1 << 64) - 1, 0xf2b177cb0aa429b4, version) + records)
+    path.write_bytes(simpletrace_file.file(names, records))
     return str(path)
 
 
@@ -783,25 +784,21 @@ def simpletrace(folder, declarations, records, version=4):
 def simpletrace_of_many_events(folder, size):
     n = size // 2 // 40
     declarations = "".join(f'e{i}(int a, const char *s) "a %d s %s"\n' for i in range(n))
-    records = b""
-    for i in range(n):
-        records += struct.pack("<QQI", 0, i, len(str(i)) + 1) + b"e%d" % i
-    body = b"".join(struct.pack("<QQQIIQI", 1, i % n, i, 36, 1, i, 0) for i in range(size // 2 // 44))
-    return simpletrace(folder, declarations, records + body)
+    records = b"".join(simpletrace_file.record(i % n, i, struct.pack("<QI", i, 0)) for i in range(size // 2 // 44))
+    return simpletrace(folder, declarations, [f"e{i}" for i in range(n)], records)
 
 
 @case(["print", "--format", "text", "--events", "{dir}/events", "{}"])
 def trace_events_of_one_long_line(folder, size):
-    return simpletrace(folder, 'e(int a) "' + "%d " * (size // 3) + '"\n', b"")
+    return simpletrace(folder, 'e(int a) "' + "%d " * (size // 3) + '"\n', [], b"")
 
 
 @case(["report", "--trace-events", "{dir}/events", "{}"], ["print", "--events", "{dir}/events", "{}"],
       ["print", "--format", "text", "--events", "{dir}/events", "{}"])
 def simpletrace_of_one_long_declaration(folder, size):
     literal = size * 2 // 5
-    records = struct.pack("<QQI", 0, 0, 1) + b"e" + b"".join(
-        struct.pack("<QQQIIQ", 1, 0, 10 ** 9 + i, 32, 1, i) for i in range((size - 2 * literal) // 40))
-    return simpletrace(folder, f'e(int a{"a" * literal}) "{"x" * literal} %d"\n', records)
+    records = b"".join(simpletrace_file.record(0, 10 ** 9 + i, struct.pack("<Q", i)) for i in range((size - 2 * literal) // 40))
+    return simpletrace(folder, f'e(int a{"a" * literal}) "{"x" * literal} %d"\n', ["e"], records)
 
 
 # ---- explain

@@ -16,25 +16,20 @@ import re
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+import simpletrace_file  # noqa: E402
+
 RECORDINGS = ["trace.dat", *(f"{name}/trace.dat" for name in ("run", "before", "after"))]
 RUNS = {"a1": "hog", "a2": "lock", "a3": "vm", "b1": "storm", "b2": "halt", "b3": "disk"}
 # Exit statuses that the machine, not the command line, decides; and errors that say what a machine lacks.
 ALSO_GOOD = {"doctor": {1}, "diff": {4}}
 MAY_LACK = re.compile(r"built without the page|I/O port|/dev/port|iopl|ioperm")
-
-
-def simpletrace(path: Path) -> None:
-    """A file of QEMU's simple backend, version 4, with one event."""
-    name = b"hello_end"
-    path.write_bytes(struct.pack("<QQQ", 2**64 - 1, 0xF2B177CB0AA429B4, 4) + struct.pack("<QQI", 0, 0, len(name)) +
-                     name + struct.pack("<QQQII", 1, 0, 1_000_000, 24, 4711))
 
 
 def answer_qmp(connection: socket.socket) -> None:
@@ -72,7 +67,7 @@ def prepare(folder: Path, data: Path) -> None:
         shutil.copy(data / f"../merge/planted/{recording}.dat", folder / name)
     shutil.copy(data / "demo-guest.elf", folder / "vmlinux")
     (folder / "System.map").write_text("ffffffff81000000 T _text\nffffffff81000040 T start_kernel\n")
-    simpletrace(folder / "trace-4711")
+    (folder / "trace-4711").write_bytes(simpletrace_file.file(["hello_end"], simpletrace_file.record(0, 1_000_000)))
     (folder / "trace-events-all").write_text('hello_end(void) "done"\n')
     qemu = folder / "bin/qemu-system-x86_64"
     qemu.parent.mkdir()

@@ -21,7 +21,8 @@ import unittest
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / "merge/python"
-sys.path.insert(0, str(PACKAGE))
+sys.path[:0] = [str(PACKAGE), str(ROOT / "tests/support")]
+import simpletrace_file  # noqa: E402  pylint: disable=wrong-import-position
 import trapline  # noqa: E402  pylint: disable=wrong-import-position
 from trapline import simpletrace  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -102,22 +103,17 @@ def fetched(name):
 def record(order, event, time, pid, *arguments, version=4):
     payload = b"".join(struct.pack(order + "Q", each % 2**64) if isinstance(each, int) else
                        struct.pack(order + "L", len(each)) + each for each in arguments)
-    kind = struct.pack(order + "Q", 1) if version == 4 else b""
-    return kind + struct.pack(order + "QQLL", event, time, 24 + len(payload), pid) + payload
+    return simpletrace_file.record(event, time, payload, pid, order, version)
 
 
 def trace(order="<", version=4):
     """A file of the simple backend: ids from 7 with their names, or those of the declarations."""
-    data = struct.pack(order + "QQQ", 2**64 - 1, 0xF2B177CB0AA429B4, version)
-    first = 0
-    if version == 4:
-        first = 7
-        for number, name in enumerate(("runstate_set", "vm_state_notify", "with_time", "with_pid", "nothing")):
-            data += struct.pack(order + "QQL", 0, first + number, len(name)) + name.encode()
+    first = 7 if version == 4 else 0
+    names = ("runstate_set", "vm_state_notify", "with_time", "with_pid", "nothing")
     records = [(first, 1000, 42, 6, b"prelaunch", 9, b"running"), (first + 1, 1500, 42, 1, 9, b"running"),
                (first + 2, 2000, 42, -5), (first + 3, 2500, 43, 0x7F00, b"\xffx"), (first + 4, 2600, 43),
                (2**64 - 2, 2700, 0, 17), (first + 1, 3000, 42, 0, 4, b"")]
-    return data + b"".join(record(order, *each, version=version) for each in records)
+    return simpletrace_file.file(names, b"".join(record(order, *each, version=version) for each in records), order, version, first)
 
 
 def run_script(text, *words, path=PACKAGE):

@@ -7,15 +7,14 @@ after it are moved as by a clock that runs fast and then slow: by nothing at the
 middle. No sync record shows that. So trapline must place every record within the error that it prints, or
 refuse the recording. The true times are those of a third clock (guest_clock.py), by the unbent records.
 """
-import json
 import os
 import re
 import shutil
 import struct
-import subprocess
 import sys
 import tempfile
 
+import tables
 from guest_clock import between, times, truth
 
 MAGIC, SAMPLES = 5, (14, 15, 3, 4, 7)  # of a record; of perf events with a time at their end
@@ -76,15 +75,14 @@ def main() -> None:
             guest = f"{scratch}/uftrace.data"
             shutil.copytree(f"{folder}/uftrace.data", guest)
             rewrite(guest, bend(first, last, size * 1000))
-            report = subprocess.run([trapline, "report", host, guest, sync, "--format", "json"],
-                                    capture_output=True, text=True, check=False)
+            status, report, complaint = tables.asked(trapline, "report", host, guest, sync)
             peak = 4e9 * size / (last - first)
-            if report.returncode != 0:
+            if status != 0:
                 refused_at += 1
-                print(f"{size:6g} us, up to {peak:.0f} ppm: refused: {report.stderr.strip()[:200]}")
-                assert "would be at" in report.stderr or "contradict" in report.stderr, report.stderr
+                print(f"{size:6g} us, up to {peak:.0f} ppm: refused: {complaint.strip()[:200]}")
+                assert "would be at" in complaint or "contradict" in complaint, complaint
                 continue
-            source = json.loads(report.stdout)["tables"]["sources"]["rows"][1]
+            source = report["tables"]["sources"]["rows"][1]
             shown = times(r"^ *(\d+)\.(\d{9})  .{16} *(?:call (?!linux:)|return from (?!linux:))",
                           trapline, "timeline", host, guest, sync)
             assert len(own) == len(shown), f"{len(own)} records, {len(shown)} on the timeline"

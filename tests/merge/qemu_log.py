@@ -5,12 +5,12 @@ same lines in trace_marker, give the same rows.
 
   qemu_log.py TRAPLINE
 """
-import json
 import pathlib
 import random
-import subprocess
 import sys
 import tempfile
+
+import tables
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support import trace_dat  # noqa: E402
@@ -68,12 +68,11 @@ def log_of(events):
 
 
 def report(path, *words):
-    done = subprocess.run([trapline, "report", path, "--format", "json", *words], capture_output=True, text=True,
-                          check=False)
-    if done.returncode != 0:
-        failures.append(f"{path}: status {done.returncode}, {done.stderr}")
+    status, found, complaint = tables.asked(trapline, "report", path, *words)
+    if status != 0:
+        failures.append(f"{path}: status {status}, {complaint}")
         return None
-    return json.loads(done.stdout)
+    return found
 
 
 def rows_told(told):

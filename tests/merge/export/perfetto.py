@@ -155,10 +155,9 @@ def check_without_exits(trapline, processor, recording, trace):
 
 def check(trapline, processor, recording, work):
     trace = str(work / "x.pftrace")
-    done = subprocess.run([trapline, "report", recording, "--format", "json"], capture_output=True, check=False)
-    report = json.loads(done.stdout) if done.returncode == 0 else None
-    if report is None and b"holds no VM exits" not in done.stderr:
-        sys.exit(f"{recording}: {done.stderr.decode()}")
+    _, report, complaint = tables.asked(trapline, "report", recording)
+    if report is None and "holds no VM exits" not in complaint:
+        sys.exit(f"{recording}: {complaint}")
     if report is None or report["tables"]["counters"]["exits"] == 0:
         return check_without_exits(trapline, processor, recording, trace)
     if report["head"]["time_unit"] == "cycles":

@@ -355,11 +355,20 @@ void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
   }
   if (level != this->level() || !same_stack(stack_pointer))
     resolve(level, stack_pointer, Via::kReturn);
-  if (resync()) unwind_below(stack_pointer);
+  const bool may_be_handler = resync();
+  if (may_be_handler) unwind_below(stack_pointer);
   set_resync(false);
   if (recorded_elsewhere(address, stack_pointer)) return;
   if (options_.sites_know_slots && entered_or_resumed(address, stack_pointer)) return;
-  if (stack_->top->function != address) tail_call(address, stack_pointer);
+  if (stack_->top->function == address) return;
+  if (may_be_handler && !options_.sites_know_slots) {
+    // A jump keeps the innermost function's return address. A kernel that enters a signal's handler
+    // gives it another one.
+    const std::uint64_t ret = guest_.return_address(stack_pointer);
+    if (ret != 0 && ret != stack_->top->ret && stack_->top->ret != 0)
+      return push_slow(ret, address, 0, 0);
+  }
+  tail_call(address, stack_pointer);
 }
 
 // Returns whether another vCPU recorded the call of this function, whose thread then moved here

@@ -376,6 +376,27 @@ TEST_F(CallTrackerTest, AFunctionThatASignalInterruptedAtItsStartIsCountedOnce) 
   EXPECT_EQ(counters().unmatched_returns, 0u);
 }
 
+// With a link register, the handler's return address is in it.
+TEST_F(CallTrackerTest, WithoutSlotsTooAnInterruptedFunctionIsCountedOnce) {
+  start(false);
+  const auto begin = [&](std::uint64_t function, std::uint64_t stack_pointer, std::uint64_t ret) {
+    sp_ = stack_pointer, return_address_ = ret;
+    tracker_->function_start(0, function);
+  };
+  sp_ = kStackA;
+  call(1, 0), tracker_->return_address_saved(kStackA - 8);
+  call(2, 0);
+  tracker_->stack_pointer_set(), begin(5, kStackA - 816, 0x9000);  // the handler
+  call(6, 0), tracker_->return_plain(0, [] { return std::uint64_t{0x1006}; });
+  tracker_->return_plain(0, [] { return std::uint64_t{0x9000}; });
+  tracker_->stack_pointer_set(), begin(2, kStackA - 16, 0x1002);  // the program goes on
+  tracker_->stack_pointer_set(), begin(3, kStackA - 16, 0x1002);  // a jump of 2
+  tracker_->return_plain(0, [] { return std::uint64_t{0x1002}; });
+  tracker_->return_plain(0, [] { return std::uint64_t{0x1001}; });
+  EXPECT_EQ(records(), "1( 2( 5( 6( 6) 5) 3( 3) 2) 1)");
+  EXPECT_EQ(counters().unmatched_returns, 0u);
+}
+
 TEST_F(CallTrackerTest, ASignalInTheMiddleOfAFunctionLeavesItsCallersOpen) {
   call(1, kStackA - 8), call(2, kStackA - 40);
   sp_ = kStackA - 808;

@@ -344,7 +344,11 @@ void translated(qemu::Block* block) {
     Instruction what = s.arch->decode({bytes, size}, address);
     if (what.flow == Flow::kSync)
       api.register_instruction(insn, synchronized, qemu::kReadRegisters, nullptr);
-    if (!followed) continue;
+    if (!followed) {
+      if (what.flow != Flow::kInterruptReturn) continue;
+      // A kernel that is not followed may return to another thread, on another stack.
+      what.flow = Flow::kSetStackPointer;
+    }
     // A return from code that is not followed would not be seen.
     if (what.flow == Flow::kCall && !s.follows(what.target)) continue;
     if (what.flow == Flow::kNearCall)

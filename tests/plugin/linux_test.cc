@@ -16,31 +16,62 @@ namespace {
 
 using ::testing::IsEmpty;
 
+// A Linux guest as tests/guest/plugin/linux/make makes it.
+std::string linux_guest(const std::string& arch) {
+  return std::string(TRAPLINE_BINARY_DIR) + "/tests/linux-" + arch;
+}
+
+Output make_guest(const std::string& arch) {
+  return run({std::string(TRAPLINE_SOURCE_DIR) + "/tests/guest/plugin/linux/make", arch,
+              linux_guest(arch)},
+             400);
+}
+
+Output boot(const std::string& version, const std::string& arch, const std::string& initramfs,
+            const std::string& processors, const std::string& plugin_options) {
+  const bool arm = arch == "arm64";
+  std::vector<std::string> command{qemu_folder(version) + "/bin/qemu-system-" +
+                                   (arm ? "aarch64" : "x86_64")};
+  if (arm) command.insert(command.end(), {"-M", "virt", "-cpu", "cortex-a57"});
+  command.insert(command.end(), {"-accel",
+                                 "tcg",
+                                 "-m",
+                                 "256",
+                                 "-smp",
+                                 processors,
+                                 "-display",
+                                 "none",
+                                 "-nodefaults",
+                                 "-no-reboot",
+                                 "-serial",
+                                 "stdio",
+                                 "-kernel",
+                                 linux_guest(arch) + "/kernel",
+                                 "-initrd",
+                                 initramfs,
+                                 "-append",
+                                 std::string(arm ? "console=ttyAMA0"
+                                                 : "console=ttyS0 tsc=reliable no_timer_check") +
+                                     " quiet panic=-1 nokaslr",
+                                 "-plugin",
+                                 plugin_path() + "," + plugin_options});
+  return run(command, 600);
+}
+
 class LinuxTest
     : public ::testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {};
 
 TEST_P(LinuxTest, ABootIsNamedBalancedAndMatched) {
   const auto [version, arch, contexts] = GetParam();
   TRAPLINE_REQUIRE(!qemu_folder(version).empty(), std::string("scripts/fetch qemu") + version);
-  const std::string guest = std::string(TRAPLINE_BINARY_DIR) + "/tests/linux-" + arch;
-  const Output made =
-      run({std::string(TRAPLINE_SOURCE_DIR) + "/tests/guest/plugin/linux/make", arch, guest}, 400);
+  const Output made = make_guest(arch);
   TRAPLINE_REQUIRE(made.exit_code() == 0, "a kernel to boot: " + made.err);
   TemporaryFolder folder;
   const std::string data = folder / "uftrace.data";
-  const bool arm = std::string_view(arch) == "arm64";
-  std::vector<std::string> command{qemu_folder(version) + "/bin/qemu-system-" +
-                                   (arm ? "aarch64" : "x86_64")};
-  if (arm) command.insert(command.end(), {"-M", "virt", "-cpu", "cortex-a57"});
-  command.insert(
-      command.end(),
-      {"-accel", "tcg", "-m", "256", "-display", "none", "-nodefaults", "-no-reboot", "-serial",
-       "stdio", "-kernel", guest + "/kernel", "-initrd", guest + "/initramfs.img", "-append",
-       std::string(arm ? "console=ttyAMA0" : "console=ttyS0 tsc=reliable no_timer_check") +
-           " quiet panic=-1 nokaslr",
-       "-plugin",
-       plugin_path() + ",out=" + data + ",symbols=" + guest + "/kallsyms,contexts=" + contexts});
-  const Output output = run(command, 600);
+  const std::string guest = linux_guest(arch);
+  const Output output =
+      boot(version, arch, guest + "/initramfs.img", "1",
+           "out=" + data + ",symbols=" + guest + "/kallsyms,contexts=" + contexts);
   EXPECT_THAT(output.out, ::testing::HasSubstr("BOOTED"));
   EXPECT_THAT(imbalances(data), IsEmpty());
   std::smatch counts;
@@ -75,49 +106,29 @@ TEST_P(LinuxTest, ABootIsNamedBalancedAndMatched) {
 }
 
 // A program of the guest, with its libc, in an initramfs behind the other.
-class LinuxProgramTest
-    : public ::testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {};
+class LinuxProgramTest : public ::testing::TestWithParam<
+                             std::tuple<const char*, const char*, const char*, const char*>> {};
 
 TEST_P(LinuxProgramTest, EveryCallIsCountedOnce) {
-  const auto [version, contexts, processors] = GetParam();
+  const auto [version, arch, contexts, processors] = GetParam();
   TRAPLINE_REQUIRE(!qemu_folder(version).empty(), std::string("scripts/fetch qemu") + version);
-  const std::string guest = std::string(TRAPLINE_BINARY_DIR) + "/tests/linux-amd64";
-  const Output made = run(
-      {std::string(TRAPLINE_SOURCE_DIR) + "/tests/guest/plugin/linux/make", "amd64", guest}, 400);
+  const Output made = make_guest(arch);
   TRAPLINE_REQUIRE(made.exit_code() == 0, "a kernel to boot: " + made.err);
-  const std::string program = std::string(TRAPLINE_BINARY_DIR) + "/tests/guest/plugin/linux-calls";
+  const std::string program =
+      std::string(TRAPLINE_BINARY_DIR) + "/tests/guest/plugin/linux-calls-" + arch;
   TemporaryFolder folder;
-  const Output packed = run(
-      {"bash", "-c",
-       "cd '" + folder.path() + "' && mkdir root && cp '" + program +
-           "' root/calls && printf '#!/bin/busybox sh\\n/calls\\n/bin/busybox poweroff -f\\n'"
-           " >root/init && chmod 755 root/init && (cat '" +
-           guest + "/initramfs.img'; cd root && find . | cpio -o -H newc --quiet | gzip -1) >img"});
+  const Output packed =
+      run({"bash", "-c",
+           "cd '" + folder.path() + "' && mkdir root && cp '" + program +
+               "' root/calls && printf '#!/bin/busybox sh\\n/calls\\n/bin/busybox poweroff -f\\n'"
+               " >root/init && chmod 755 root/init && (cat '" +
+               linux_guest(arch) +
+               "/initramfs.img'; cd root && find . | cpio -o -H newc --quiet | gzip -1) >img"});
   ASSERT_EQ(packed.exit_code(), 0) << packed.err;
   const std::string data = folder / "uftrace.data";
-  const Output output = run({qemu_folder(version) + "/bin/qemu-system-x86_64",
-                             "-accel",
-                             "tcg",
-                             "-m",
-                             "256",
-                             "-smp",
-                             processors,
-                             "-display",
-                             "none",
-                             "-nodefaults",
-                             "-no-reboot",
-                             "-serial",
-                             "stdio",
-                             "-kernel",
-                             guest + "/kernel",
-                             "-initrd",
-                             folder / "img",
-                             "-append",
-                             "console=ttyS0 tsc=reliable no_timer_check quiet panic=-1 nokaslr",
-                             "-plugin",
-                             plugin_path() + ",out=" + data + ",symbols=" + program +
-                                 ",code=symbols,contexts=" + contexts},
-                            600);
+  const Output output =
+      boot(version, arch, folder / "img", processors,
+           "out=" + data + ",symbols=" + program + ",code=symbols,contexts=" + contexts);
   const auto at = output.out.find("CALLED ");
   ASSERT_NE(at, std::string::npos) << output.out << output.err;
   std::istringstream truth(output.out.substr(at + 7, output.out.find('\n', at) - at - 7));
@@ -131,13 +142,16 @@ TEST_P(LinuxProgramTest, EveryCallIsCountedOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, LinuxProgramTest,
-                         ::testing::Values(std::tuple("10", "privilege", "1"),
-                                           std::tuple("10", "stack", "2"),
-                                           std::tuple("11", "privilege", "1"),
-                                           std::tuple("11", "vcpu", "1")),
+                         ::testing::Values(std::tuple("10", "amd64", "privilege", "1"),
+                                           std::tuple("10", "amd64", "stack", "2"),
+                                           std::tuple("10", "arm64", "stack", "2"),
+                                           std::tuple("11", "amd64", "privilege", "1"),
+                                           std::tuple("11", "amd64", "vcpu", "1"),
+                                           std::tuple("11", "arm64", "vcpu", "1")),
                          [](const auto& test) {
                            return std::string("Qemu") + std::get<0>(test.param) + "_" +
-                                  std::get<1>(test.param) + "_" + std::get<2>(test.param);
+                                  std::get<1>(test.param) + "_" + std::get<2>(test.param) + "_" +
+                                  std::get<3>(test.param);
                          });
 
 INSTANTIATE_TEST_SUITE_P(Boot, LinuxTest,

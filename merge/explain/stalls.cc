@@ -257,8 +257,7 @@ std::string sentence_of(const StallRow& row) {
                         duration_text(cause.ns, false), share, cause.text);
   }
   if (explained * 20 < stall.length() * 19)
-    text +=
-        fmt::format("; other causes took {}", duration_text(stall.length() - explained, false));
+    text += fmt::format("; other causes took {}", duration_text(stall.length() - explained, false));
   return text + '.';
 }
 

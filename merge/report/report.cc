@@ -479,8 +479,7 @@ NextStep step_to_record(const ReportData& report) {
   if (report.knows(State::kUser) && report.durations()) {
     if (report.model.wakeups || !report.model.sched_switch) return {};
     if (report.isa == kIsaArm64)
-      return {"record --sched --irq",
-              "tells a wait for a CPU from a sleep, and has the host's interrupt handlers"};
+      return {"record --sched --irq", "tells waits from sleeps; has interrupt handlers"};
     return {"record --sched", "tells a wait for a CPU from a sleep"};
   }
   if (report.durations() && report.knows(State::kPreempted))

@@ -51,7 +51,7 @@ class WorkedFor {
   std::map<ThreadId, ThreadId> makers_;
 };
 
-// What a worker does in its turn: waits for a CPU, or runs.
+// The parts of a worker's turn: it waits for a CPU, or runs.
 enum class TurnPart : std::uint8_t { kWaits, kRuns };
 inline constexpr std::array<std::string_view, 2> kTurnPartNames = {"waits for a CPU", "runs"};
 

@@ -276,7 +276,7 @@ std::string without_waits_text(const ReportData& report) {
   return fmt::format("{}", fmt::join(rows, "; "));
 }
 
-// Adds what the reasons of the first rows mean.
+// Adds the meanings of the reasons whose rows have the longest totals.
 void explain_reasons(const ReportData& report, std::vector<std::string>& text) {
   constexpr std::size_t kMost = 3;
   std::set<std::string_view> explained;

@@ -83,10 +83,11 @@ std::vector<HostThread> host_threads(const Naming& names,
     const ThreadId perhaps = is_known ? ThreadId{} : perhaps_of(entry.thread, comm, names);
     if (perhaps == ThreadId{}) continue;
     for (const auto& [of, vm] : vms) {
-      // Only the process's first thread has the process's id.
-      const bool is_earlier =
+      // Only a process's first thread has the process's id; another thread that had it, earlier or
+      // later, is of another process.
+      const bool is_of_another =
           tid_of(entry.thread) == tid_of(perhaps) && entry.thread != vm->process;
-      if (!vm->inferred && tid_of(vm->process) == tid_of(perhaps) && !is_earlier) add(*vm, true);
+      if (!vm->inferred && tid_of(vm->process) == tid_of(perhaps) && !is_of_another) add(*vm, true);
     }
   }
   std::ranges::stable_sort(threads, std::greater(),

@@ -1,5 +1,7 @@
 #include "merge/compare/compare_stats.h"
 
+#include <boost/math/distributions/students_t.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -11,50 +13,13 @@
 namespace trapline {
 namespace {
 
-// Returns the continued fraction of the incomplete beta function, by Lentz' method.
-double beta_fraction(double a, double b, double x) {
-  constexpr double kTiny = 1e-300, kEnough = 1e-14;
-  const auto not_zero = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };
-  double c = 1, d = 1 / not_zero(1 - (a + b) * x / (a + 1)), h = d;
-  for (int m = 1; m < 500; ++m) {
-    const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
-    d = 1 / not_zero(1 + even * d);
-    c = not_zero(1 + even / c);
-    h *= d * c;
-    const double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
-    d = 1 / not_zero(1 + odd * d);
-    c = not_zero(1 + odd / c);
-    h *= d * c;
-    if (std::abs(d * c - 1) < kEnough) break;
-  }
-  return h;
-}
-
-// Returns the regularized incomplete beta function.
-double beta(double a, double b, double x) {
-  if (x <= 0) return 0;
-  if (x >= 1) return 1;
-  const double front = std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) +
-                                a * std::log(x) + b * std::log1p(-x));
-  return x < (a + 1) / (a + b + 2) ? front * beta_fraction(a, b, x) / a
-                                   : 1 - front * beta_fraction(b, a, 1 - x) / b;
-}
+// Does not throw: figures that give no t give NaN, which proves nothing.
+using StudentsT = boost::math::students_t_distribution<
+    double, boost::math::policies::policy<
+                boost::math::policies::domain_error<boost::math::policies::ignore_error>,
+                boost::math::policies::overflow_error<boost::math::policies::ignore_error>>>;
 
 }  // namespace
-
-double student_cdf(double t, double degrees) {
-  const double tail = 0.5 * beta(degrees / 2, 0.5, degrees / (degrees + t * t));
-  return t > 0 ? 1 - tail : tail;
-}
-
-double student_quantile(double probability, double degrees) {
-  double low = -1e6, high = 1e6;
-  for (int i = 0; i < 100; ++i) {
-    const double middle = (low + high) / 2;
-    (student_cdf(middle, degrees) < probability ? low : high) = middle;
-  }
-  return (low + high) / 2;
-}
 
 Method method_for(std::size_t before, std::size_t after) {
   const std::size_t fewer = std::min(before, after);
@@ -281,10 +246,11 @@ Tested test_together(std::span<const RunFigures> figures, Method method, double 
     const Difference found = *difference(*all[i], is_before);
     Change& change = result.changes[i];
     change.tested = true;
-    change.p = 2 * student_cdf(-found.t(), found.degrees);
+    const StudentsT students_t(found.degrees);
+    change.p = std::min(1.0, 2 * cdf(students_t, -found.t()));
     const double tests = static_cast<double>(result.tests);
     change.corrected_p = std::min(1.0, change.p * tests);
-    double reach = student_quantile(1 - allowed / 2 / tests, found.degrees);
+    double reach = quantile(complement(students_t, allowed / 2 / tests));
     if (method == Method::kPermutation) {
       // Both tests must agree: one is not misled by outliers, the other not by a side that varies
       // more.

@@ -10,11 +10,6 @@
 
 namespace trapline {
 
-// Student's t distribution: student_cdf() returns the probability of a value below t;
-// student_quantile() returns the t for a probability.
-[[nodiscard]] double student_cdf(double t, double degrees);
-[[nodiscard]] double student_quantile(double probability, double degrees);
-
 // splitmix64: gives the same numbers everywhere, and is simple enough to be written again in a
 // test.
 class Random {

@@ -115,7 +115,7 @@ recipe_cross_arm64() {  # recipe_cross_arm64 FOLDER APT
   need_command mmdebstrap mmdebstrap
   mkdir -p "$2"
   bookworm_sources >"$2/sources.list"
-  for library in libcli11 libexpected nlohmann-json3; do packages+=,$library-dev; done
+  for library in libboost libcli11 libexpected nlohmann-json3; do packages+=,$library-dev; done
   for library in libdw libelf libfmt libglib2.0 libiberty libmicrohttpd libseccomp libtraceevent libtracefs libzstd zlib1g; do
     packages+=,$library-dev:arm64
   done

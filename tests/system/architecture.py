@@ -30,7 +30,7 @@ IGNORED_LINKS = {"trapline_options", "trapline_merge", "trapline_sync_main", "Th
                  "tl::expected", "${CMAKE_DL_LIBS}", "PUBLIC", "PRIVATE", "INTERFACE"}
 # Headers and link names of other projects' libraries, by the name in the table.
 LIBRARIES = {
-    "CLI11": r"CLI/|CLI11::", "nlohmann/json": r"nlohmann", "libtraceevent": r"event-parse\.h|trace-seq\.h|.*::traceevent",
+    "Boost.Math": r"boost/math/|Boost::headers", "CLI11": r"CLI/|CLI11::", "nlohmann/json": r"nlohmann", "libtraceevent": r"event-parse\.h|trace-seq\.h|.*::traceevent",
     "libtracecmd": r"trace-cmd\.h|.*::tracecmd", "zlib": r"zlib\.h|ZLIB::ZLIB", "zstd": r"zstd\.h|.*::zstd", "protozero": r"protozero/",
     "libelf": r"gelf\.h|libelf\.h|.*::elf$", "libdw": r"elfutils/|dwarf\.h|.*::dw$",
     "libmicrohttpd": r"microhttpd\.h|.*::microhttpd", "libseccomp": r"seccomp\.h$|.*::seccomp", "libiberty": r"demangle\.h|.*LIBIBERTY", "GLib": r"glib", "libtracefs": r"tracefs\.h|.*::tracefs",

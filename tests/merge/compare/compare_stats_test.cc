@@ -14,13 +14,6 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-TEST(CompareStatsTest, StudentsDistributionIsThatOfTheTables) {
-  EXPECT_NEAR(student_quantile(0.975, 1), 12.7062, 1e-3);
-  EXPECT_NEAR(student_quantile(0.975, 10), 2.22814, 1e-4);
-  EXPECT_NEAR(student_quantile(0.975, 120), 1.97993, 1e-4);
-  EXPECT_NEAR(student_cdf(-2.22814, 10), 0.025, 1e-6);
-}
-
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : random_(seed) {}
@@ -209,7 +202,7 @@ TEST(CompareStatsTest, NeighbouringUnitsInEveryRunAreNoChangeAndMoreIs) {
   for (const Change& unit : {change(1000, 2000), change(2000, 1000), change(0, 1000)}) {
     EXPECT_TRUE(unit.tested);
     EXPECT_FALSE(unit.proven);
-    EXPECT_EQ(unit.p, 1);
+    EXPECT_NEAR(unit.p, 1, 1e-9);
   }
   EXPECT_LE(change(1000, 2000).low, 0);
   EXPECT_GT(change(1000, 2000).high, 2);

@@ -1,13 +1,15 @@
 #include "merge/analyze/halts.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace trapline {
 
 void HaltReplay::add(const Halt& halt) {
-  const bool wins = halt.at_once || (interval_ != 0 && halt.wake_ns <= interval_);
+  const std::uint64_t polled = std::min(interval_, halt.free_ns);
+  const bool wins = halt.at_once || (interval_ != 0 && halt.wake_ns <= polled);
   const std::uint64_t late = wins ? 0 : halt.late_ns;
-  row_.polling_ns += std::min(halt.wake_ns, interval_);
+  row_.polling_ns += std::min(halt.wake_ns, polled);
   row_.late_ns += late;
   ++(wins ? row_.won : row_.lost);
   if (!wins && !halt.slept) ++would_sleep_;
@@ -57,6 +59,7 @@ HaltReplays::Rows HaltReplays::rows(bool halves) const {
 void HaltTracker::forget(Thread& thread) {
   thread.last_woken.reset();
   thread.first_slept.reset();
+  thread.taken.reset();
 }
 
 // Adds the poll of a halt that lasted `ns` and polled for at most `most`, if that is known: KVM
@@ -100,7 +103,9 @@ void HaltTracker::on_wakeup(Thread& thread, const Event& event, const KvmVcpuWak
     thread.replays.add({wakeup.ns, 0, false, interval == std::uint64_t{0}});
   } else if (thread.last_woken && *thread.last_woken >= begin) {
     const std::uint64_t wake = std::min(elapsed(begin, *thread.last_woken), wakeup.ns);
-    thread.replays.add({wake, wakeup.ns - wake, true, false});
+    Halt halt{wake, wakeup.ns - wake, true, false};
+    if (thread.taken && *thread.taken >= begin) halt.free_ns = elapsed(begin, *thread.taken);
+    thread.replays.add(halt);
   } else {
     ++thread.wakes_unknown;
   }
@@ -108,18 +113,35 @@ void HaltTracker::on_wakeup(Thread& thread, const Event& event, const KvmVcpuWak
   thread.interval_before.reset();
 }
 
+// Takes that a thread other than the idle one runs on the CPU.
+void HaltTracker::note_runner(std::uint32_t cpu, ThreadId runner, Timestamp at) {
+  if (cpu >= sleepers_.size()) return;
+  const ThreadId sleeper = std::exchange(sleepers_[cpu], ThreadId{});
+  Thread* thread = sleeper == ThreadId{} || sleeper == runner ? nullptr : threads_.find(sleeper);
+  if (thread != nullptr && thread->asleep && !thread->taken) thread->taken = at;
+}
+
 void HaltTracker::on(const ThreadChange& change) {
   if (change.loses()) {
     threads_.lose([](Thread& thread) {
       forget(thread);
+      thread.asleep = false;
       thread.interval.reset();
       thread.interval_before.reset();
     });
+    sleepers_.clear();
   }
+  if (change.runs() && change.thread != ThreadId{})
+    note_runner(change.cpu, change.thread, change.at);
   const bool resumes = change.runs() && change.was == RunState::kWoken;
   if (!resumes && !change.sleeps() && !change.ends_sleep()) return;
   Thread* thread = threads_.find(change.thread);
   if (thread == nullptr) return;
+  thread->asleep = change.sleeps();
+  if (thread->asleep && change.cpu < kMostCpus) {
+    if (change.cpu >= sleepers_.size()) sleepers_.resize(change.cpu + 1);
+    sleepers_[change.cpu] = change.thread;
+  }
   if (resumes) {
     thread->wake_to_run.add(elapsed(change.since, change.at));
   } else if (change.ends_sleep()) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct Halt {
   std::uint64_t late_ns = 0;  // from the event that ended the halt until the vCPU ran; 0: poll won
   bool slept = false;
   bool at_once = false;  // KVM did not poll, and the halt ended before the thread slept
+  // From the halt's beginning until another thread ran on the vCPU's CPU: KVM polls no longer.
+  std::uint64_t free_ns = std::numeric_limits<std::uint64_t>::max();
 };
 
 // Computes the effect that another value of kvm.halt_poll_ns would have had on the recorded halts.
@@ -31,8 +34,8 @@ struct Halt {
 //
 // If KVM had polled at least as long as `wake`, the vCPU would have run on at that time: `late` is
 // saved and `wake` is spent. Otherwise the interval is spent for nothing. The interval grows and
-// shrinks as in kvm_vcpu_halt() (Linux, virt/kvm/kvm_main.c), as if no other thread wanted the CPU
-// meanwhile.
+// shrinks as in kvm_vcpu_halt() (Linux, virt/kvm/kvm_main.c). A poll ends when another thread wants
+// the CPU; the recording shows when one ran.
 class HaltReplay {
  public:
   // The module parameters of kvm halt_poll_ns_grow and halt_poll_ns_grow_start.
@@ -110,6 +113,8 @@ class HaltTracker {
     HaltReplays replays;
     // State of the open halt:
     std::optional<Timestamp> last_woken, first_slept;
+    std::optional<Timestamp> taken;  // when another thread first ran on the CPU of the sleep
+    bool asleep = false;
     std::optional<std::uint64_t> interval, interval_before;  // KVM's interval of the vCPU
   };
   // Takes a KvmHaltPoll, KvmVcpuWakeup or KvmExit, or an event that changed a thread or ended the
@@ -123,11 +128,14 @@ class HaltTracker {
   static constexpr std::size_t kMostThreads = 1u << 16;
   void on_wakeup(Thread& thread, const Event& event, const KvmVcpuWakeup& wakeup);
   void on(const ThreadChange& change);
+  void note_runner(std::uint32_t cpu, ThreadId runner, Timestamp at);
   static void add_poll(Thread& thread, std::optional<std::uint64_t> most_ns, std::uint64_t ns);
   void on_interval(Thread& thread, const KvmHaltPoll& poll);
   static void forget(Thread& thread);
 
+  static constexpr std::uint32_t kMostCpus = 1u << 12;
   LossTable<Thread> threads_;
+  std::vector<ThreadId> sleepers_;  // by CPU: the thread that sleeps there while nothing else runs
 };
 
 }  // namespace trapline

@@ -13,7 +13,8 @@ SETTINGS = [0, 10_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 
 GROW_START = 10_000
 number = oracle.number
 
-Halt = collections.namedtuple("Halt", "ns slept wake awake interval")
+Halt = collections.namedtuple("Halt", "ns slept wake awake interval free")
+ALWAYS = 1 << 62
 
 
 class Thread:
@@ -23,9 +24,10 @@ class Thread:
         self.halts, self.interval, self.before = [], None, None
         self.changes = []
         self.asleep, self.woken, self.last_woken, self.first_slept = False, None, None, None
+        self.taken = None  # when another thread first ran on the CPU on which it sleeps
 
     def forget(self):
-        self.woken = self.last_woken = self.first_slept = None
+        self.woken = self.last_woken = self.first_slept = self.taken = None
 
     def on_change(self, before, now):
         if self.interval is None and before == 0:
@@ -38,25 +40,28 @@ class Thread:
         since = [t - begin if t is not None and t >= begin else None
                  for t in (self.last_woken, self.first_slept)]
         interval = self.interval if self.before is None else self.before
-        self.halts.append(Halt(ns, slept, *since, interval))
-        self.last_woken = self.first_slept = self.before = None
+        free = ALWAYS if not slept or self.taken is None or self.taken < begin else self.taken - begin
+        self.halts.append(Halt(ns, slept, *since, interval, free))
+        self.last_woken = self.first_slept = self.before = self.taken = None
 
 
 def halts_of(events, holes):
-    threads = collections.defaultdict(Thread)
+    threads, sleepers = collections.defaultdict(Thread), {}
     ends = collections.defaultdict(list)
     for hole in holes:
         ends[hole.cpu, hole.start].append(hole)
     for event in events:
-        on(threads, event)
+        on(threads, sleepers, event)
         if ends.pop((event.cpu, event.at), None):
+            sleepers.clear()
             for thread in threads.values():
                 thread.forget()
                 thread.asleep, thread.interval, thread.before = False, None, None
     return threads
 
 
-def on(threads, event):
+def on(threads, sleepers, event):
+    """`sleepers`: by CPU the vCPU that sleeps there while nothing else runs."""
     fields = event.fields
     if event.name == "kvm_exit":
         threads[event.tid].forget()
@@ -75,7 +80,12 @@ def on(threads, event):
             thread.woken = None
             if thread.asleep and thread.first_slept is None:
                 thread.first_slept = event.at
+            if thread.asleep:
+                sleepers[event.cpu] = thread
         thread = threads.get(number(fields, "next_pid"))
+        sleeper = sleepers.pop(event.cpu, None) if number(fields, "next_pid") else None
+        if sleeper and sleeper is not thread and sleeper.asleep and sleeper.woken is None and sleeper.taken is None:
+            sleeper.taken = event.at
         if thread:
             thread.asleep, thread.woken = False, None
 
@@ -98,8 +108,9 @@ def replay(halts, most, shrink):
     for halt in halts:
         wake = min(halt.wake, halt.ns) if halt.slept else halt.ns
         at_once = not halt.slept and halt.interval == 0
-        wins = at_once or (interval > 0 and wake <= interval)
-        spent += min(wake, interval)
+        polled = min(interval, halt.free)
+        wins = at_once or (interval > 0 and wake <= polled)
+        spent += min(wake, polled)
         behind = 0 if wins else halt.ns - wake
         if wins:
             won += 1

@@ -68,6 +68,8 @@ Figure figure_of(const Recorded& run, const std::string& key, Metric metric) {
   const ExitSums& row = found == run.rows.end() ? kNone : found->second;
   const auto count = static_cast<double>(row.total.count());
   const auto total = static_cast<double>(row.total.total());
+  const auto without_waits = static_cast<double>(
+      row.total.total() - row.parts[static_cast<std::size_t>(Part::kPreempted)]);
   const auto wall = static_cast<double>(run.wall_ns);
   const double rate = ratio(count * 1e9, wall);
   // Variance of a difference of two stamps, each rounded to the unit.
@@ -81,8 +83,8 @@ Figure figure_of(const Recorded& run, const std::string& key, Metric metric) {
   if (run.hides_time && of_time) return {};
   if (metric == Metric::kRate) return {rate, noise * rate * rate / (wall * wall)};
   if (metric == Metric::kShare)
-    return divided(total, wall * static_cast<double>(std::max<std::size_t>(1, run.vcpus)));
-  if (metric == Metric::kCost) return divided(total, or_unknown(run.guest_ns));
+    return divided(without_waits, wall * static_cast<double>(std::max<std::size_t>(1, run.vcpus)));
+  if (metric == Metric::kCost) return divided(without_waits, or_unknown(run.guest_ns));
   if (metric == Metric::kMean) return divided(total, count);
   if (metric == Metric::kP50) return {or_unknown(row.total.percentile(500))};
   if (metric == Metric::kP99) return {or_unknown(row.total.percentile(990))};
@@ -214,7 +216,8 @@ void test(Comparison& comparison, const CompareOptions& options) {
   std::vector<MetricChange*> metrics;
   std::vector<RunFigures> figures;
   for (ComparedRow& row : comparison.rows) {
-    if (row.before_count + row.after_count < kFewestExits ||
+    const bool is_of_threads = options.rows == CompareRows::kThreads;
+    if ((row.before_count + row.after_count < kFewestExits && !is_of_threads) ||
         may_be_renamed(row, comparison.rows, options))
       continue;
     for (MetricChange& metric : row.metrics) {

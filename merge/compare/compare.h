@@ -70,8 +70,9 @@ enum class Metric : std::uint8_t {
   kMean,  // mean of the durations; the percentiles are also of durations
   kP50,
   kP99,
+  // Both of the row's time without waits for a CPU:
   kShare,  // share of the vCPUs' wall time
-  kCost,   // the row's time, divided by the time that the guest ran
+  kCost,   // divided by the time that the guest ran
   kKernel,
   kUser,
   kPreempted,

@@ -60,8 +60,9 @@ class Run:
         exits = self.rows.get(key, [])
         total = sum(one[0] for one in exits)
         if metric in EXTENSIVE:
-            above, below = {"rate": (len(exits), self.seconds), "share": (total, self.seconds * 1e9 * self.vcpus),
-                            "cost": (total, self.guest)}[metric]
+            ran = total - sum(one[1 + PARTS.index("preempted")] for one in exits)
+            above, below = {"rate": (len(exits), self.seconds), "share": (ran, self.seconds * 1e9 * self.vcpus),
+                            "cost": (ran, self.guest)}[metric]
             return above / below if below else None
         if not exits:
             return None

@@ -144,8 +144,10 @@ void AdviceSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
       thread->by_timer = slept.back().end;
       ++thread->timers;
     }
-    if (exit.parts[static_cast<std::size_t>(Part::kHalted)] != 0)
-      thread->sleeps_waited += exit.parts[static_cast<std::size_t>(Part::kPreempted)];
+    // Where another thread ran, KVM would not have polled.
+    for (const WaitShare& share : pipeline.waits()->shares())
+      if (!slept.empty() && share.culprit->kind == CulpritKind::kIdle)
+        thread->sleeps_waited += share.length();
     thread->last = RemedyId::kNone;
     return;
   }
@@ -347,6 +349,9 @@ std::string cpus_change(const std::set<ThreadId>& threads, std::size_t vcpus, co
   const std::uint32_t cpus = host_cpus(names.timeline);
   if (cpus != 0 && cpus < vcpus)
     return fmt::format("{} vCPUs share {}: fewer vCPUs, or more CPUs", vcpus, counted(cpus, "CPU"));
+  if (cpus != 0 && cpus <= threads.size())
+    return fmt::format("more CPUs, or less beside the VM ({} for {} and the other threads)",
+                       counted(cpus, "CPU"), counted(threads.size(), "vCPU"));
   std::string change(remedy_of(RemedyId::kCpus).change);
   if (threads.size() > 4) return change;
   std::string tids;
@@ -483,7 +488,8 @@ void AdviceSink::find_waits(Found& found) const {
     bool quota_possible = false;
   };
   std::map<std::pair<std::string, RemedyId>, Sums> sums;
-  std::map<std::string, std::uint64_t> doubtful;  // by VM: time that its quota may have caused
+  // By VM: the waits that its quota may have caused, or the threads that ran.
+  std::map<std::string, Sums> doubtful;
   for (const auto& [waiting, wait] : waits_) {
     if (waiting.culprit.kind == CulpritKind::kUnknown) {
       found.unknown_waits += wait.ns;
@@ -495,8 +501,13 @@ void AdviceSink::find_waits(Found& found) const {
     around.throttled = !found.names.processes.quotas().of(waiting.thread).empty();
     const std::string vm = found.names.vcpus.vm_id(waiting.thread);
     const RemedyId id = remedy_of_cause(cause_of(waiting.part, waiting.culprit, around));
-    if (waiting.part == Part::kPreempted && around.throttled && id == RemedyId::kNone)
-      doubtful[vm] += wait.ns;
+    if (waiting.part == Part::kPreempted && around.throttled && id == RemedyId::kNone) {
+      Sums& sum = doubtful[vm];
+      sum.thread = waiting.thread;
+      sum.ns += wait.ns;
+      sum.count += wait.count;
+      sum.by[found.names.text(waiting.culprit)] += wait.ns;
+    }
     if (id == RemedyId::kNone) continue;
     Sums& sum = sums[{vm, id}];
     sum.thread = waiting.thread;
@@ -516,7 +527,7 @@ void AdviceSink::find_waits(Found& found) const {
   const bool wakeups = found.names.pipeline.exits().model().wakeups;
   for (const auto& [key, sum] : sums) {
     const RemedyId id = key.second;
-    const std::uint64_t doubt = id == RemedyId::kQuota ? doubtful[key.first] : 0;
+    const std::uint64_t doubt = id == RemedyId::kQuota ? doubtful[key.first].ns : 0;
     const bool cpus = id == RemedyId::kCpus, shared = sum.by_vcpus * 2 > sum.ns;
     const std::string change =
         cpus ? cpus_change(sum.threads, shared ? most_at_once(sum.sharing, found.names) : 0,
@@ -533,6 +544,15 @@ void AdviceSink::find_waits(Found& found) const {
                                                  : "",
                           ns_text(sum.ns), largest_text(sum.by, sum.ns)),
               change, cpus && sum.own * 2 > sum.ns ? "vCPUs of one VM that share a CPU" : "");
+  }
+  for (const auto& [vm, sum] : doubtful) {
+    if (sums.contains({vm, RemedyId::kQuota})) continue;
+    found.add(sum.thread, RemedyId::kQuota, {}, sum.count, sum.ns,
+              fmt::format("{} ({}, cpu.stat), {}{}", counted(sum.count, "wait"),
+                          events::sched_switch.name, ns_text(sum.ns), largest_text(sum.by, sum.ns)),
+              fmt::format("{}; or {}", remedy_of(RemedyId::kQuota).change,
+                          remedy_of(RemedyId::kCpus).change),
+              "a CPU quota, or other threads on the vCPUs' CPUs");
   }
 }
 

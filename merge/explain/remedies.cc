@@ -91,6 +91,10 @@ constexpr std::array<Remedy, kRemedies> kTable = {{
      "guest: fewer timers (nohz=on, nohz_full=CPUS, a kernel with a lower CONFIG_HZ)", ""},
     {kNone, "apic", "the local APIC's registers",
      "host: kvm_intel enable_apicv=1, kvm_amd avic=1; guest: x2APIC", ""},
+    {kNone, "x2apic", "the local APIC's registers, in x2APIC mode",
+     "host: kvm_intel enable_apicv=1, and enable_ipiv=1 for 0x830; kvm_amd avic=1; each as far as "
+     "the CPU can do it",
+     ""},
     {kNone, "cpuid", "CPUID", "guest: ask once and keep the answer", ""},
 }};
 
@@ -149,7 +153,7 @@ std::string_view assumption_of(AdviceModel model) {
       "the vCPU runs when it is ready; at most a tenth of the waiting stays, and the exits in "
       "which it was switched out may go too",
       "the vCPU polls as the replay of --halt does, for both ways in which kernels shrink the "
-      "interval, and no other thread wants the CPU meanwhile",
+      "interval",
       "the main loop does nothing else in the runs in which it sets the line, and at most a tenth "
       "of their time stays",
       "a poll after which the thread slept all the same saves at least nine tenths of its time, "
@@ -216,8 +220,8 @@ RemedyId remedy_of_kernel_exit(const ExitSpan& exit) {
   if ((msr && (detail.value == kMsrTscDeadline || detail.value == kMsrInitialCount)) ||
       (apic && detail.value - kApicBase == kApicInitialCount))
     return RemedyId::kTimers;
-  if (apic || (msr && kMsrX2apic <= detail.value && detail.value <= kMsrX2apicEnd))
-    return RemedyId::kApic;
+  if (apic) return RemedyId::kApic;
+  if (msr && kMsrX2apic <= detail.value && detail.value <= kMsrX2apicEnd) return RemedyId::kX2apic;
   if (detail.kind == DetailKind::kCpuid) return RemedyId::kCpuid;
   return RemedyId::kNone;
 }

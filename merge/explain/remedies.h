@@ -59,6 +59,7 @@ enum class RemedyId : std::uint8_t {
   kWakeups,
   kTimers,
   kApic,
+  kX2apic,
   kCpuid,
   kNone,
 };

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/model/kernel_events.h"
 #include "merge/pass/first_look.h"
+#include "merge/report/causes.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/head.h"
 #include "merge/report/notes.h"
@@ -207,6 +209,13 @@ Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top, const P
         "dirty logging took the host's kernel {} in {} exit{}, in stalls and between them",
         duration_text(log.kernel_ns, false), grouped(log.exits), log.exits == 1 ? "" : "s"));
   }
+  std::set<const CpuQuota*> quotas;
+  for (const StallRow& row : found.rows)
+    for (const CpuQuota* quota : names.processes.quotas().of(row.stall.thread))
+      if (quotas.insert(quota).second) found.begun.notes.push_back(quota_sentence(*quota));
+  if (names.pipeline.exits().model().from_userspace_exit)
+    found.begun.notes.push_back(fmt::format(
+        "{} was not recorded: only stalls in user space can be found", events::kvm_exit.name));
   for (const auto& [thread, totals] : names.pipeline.vcpus()) {
     if (totals.open == State::kHalted && totals.open_ns >= what.stalls_ns &&
         names.pipeline.counts(thread))

@@ -136,7 +136,7 @@ std::string why_no_exit(const Host& host, bool vm_seen) {
     const auto missing = std::ranges::find(findings, Level::kMissing, &Finding::level);
     if (missing != findings.end()) return fmt::format("{}: {}", missing->check, missing->found);
   }
-  if (!vm_seen) return "no VM under KVM was seen";
+  if (!vm_seen) return "no VM ran, or it was idle or paused, or never left its guest";
   return processor_of(host) == Processor::kX86WithoutKvm
              ? fmt::format("this host's KVM may write no {}", events::kvm_exit.name)
              : "its VMs may have been idle";

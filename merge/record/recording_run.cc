@@ -308,15 +308,16 @@ class RecordingRun {
     others_.emplace(*instance_, events_, options_.clock);
     if (!flight_) counts_.begin(names_.threads.threads());
     note_edge();
+    // Before tracing is on, as QEMU may take seconds to answer, in which nobody reads the buffers.
+    if (qemu_events_) {
+      if (auto switched = qemu_events_->switch_on(); !switched)
+        say("warning: QEMU's events will be missing: " + switched.error().message);
+    }
     // A QEMU that we start writes into the instance, so the top-level marker need not be copied
     // into it.
     if (auto on = instance_->switch_on(!target_.qemu); !on) return on;
     others_->accept();
     tracing_ = true;
-    if (qemu_events_) {
-      if (auto switched = qemu_events_->switch_on(); !switched)
-        say("warning: QEMU's events will be missing: " + switched.error().message);
-    }
     if (!sync_.write_series(marker_.get())) {
       return fail("{}: {}", instance_->path("trace_marker"), std::strerror(errno));
     }
@@ -528,9 +529,10 @@ class RecordingRun {
       (void)snapshot("signal", fmt::format("SIGUSR1 of process {}", info.ssi_pid));
       return;
     }
-    // A terminal sends Ctrl-C to the command too.
+    // A terminal sends Ctrl-C to the command too, and two SIGHUPs when it is closed.
     const bool from_terminal = info.ssi_code == SI_KERNEL;
-    ask_to_end(end_requests_ > 0 ? SIGKILL : from_terminal ? 0 : number, "signal");
+    const bool kills = end_requests_ > 0 && number != SIGHUP;
+    ask_to_end(kills ? SIGKILL : from_terminal ? 0 : number, "signal");
   }
 
   void on_end_of_target() {
@@ -640,11 +642,11 @@ class RecordingRun {
     tracing_ = false;
     (void)look_at_instance();
     if (!broken_ && writer_) (void)sync_.write_series(marker_.get());
-    if (qemu_events_)
-      for (const std::string& left : qemu_events_->stop()) say("warning: " + left);
     (void)instance_->control().switch_off();
     session_.end_real_ns = read_clock(ClockId::kReal);
     ended_ = read_clock(ClockId::kMono);
+    if (qemu_events_)
+      for (const std::string& left : qemu_events_->stop()) say("warning: " + left);
     if (flight_) return;
     counts_.end(names_.threads.threads());
     note_edge();

@@ -65,10 +65,9 @@ void hold_file(const std::string& path, const std::optional<Identity>& who) {
     std::error_code error;
     if (!is_open_later || !std::filesystem::is_directory(path, error)) return;
     // A folder counts as readable if each of its files is.
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path, error)) {
-      if (entry.is_symlink(error)) continue;
-      is_open_later &= is_readable(entry.path());
-    }
+    std::filesystem::recursive_directory_iterator at(path, error);
+    for (; !error && at != end(at); at.increment(error))
+      if (!at->is_symlink(error)) is_open_later &= is_readable(at->path());
     if (error) is_open_later = false;
   });
   if (is_open_later) return;

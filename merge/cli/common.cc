@@ -40,7 +40,7 @@ int fail_with(const Error& error) {
   const Json json = {
       {"error",
        {{"kind", kind}, {"status", static_cast<int>(error.kind)}, {"message", error.message}}}};
-  fmt::print(stderr, "{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  std::fputs((json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n').c_str(), stderr);
   return static_cast<int>(error.kind);
 }
 

@@ -77,9 +77,13 @@ Values fixed_values(const std::string& command, const std::string& option,
 }
 
 InputOptions recordings_among(const Values& words) {
-  InputOptions input;
+  Needs needs;
   for (const std::string& word : words)
-    if (!word.starts_with('-') && recognise(word)) input.paths.push_back(word);
+    if (!word.starts_with('-') && is_there(word)) needs.inputs.push_back(word);
+  InputOptions input;
+  if (!give_up_root(needs)) return input;
+  for (const std::string& path : needs.inputs)
+    if (recognise(path)) input.paths.push_back(path);
   return input;
 }
 

@@ -28,7 +28,7 @@ struct DiffArguments {
   }
 };
 
-// Takes the runs of a folder that bench wrote: a-01, a-02 … are one side, b-01 … the other.
+// Takes the whole runs of a folder that bench wrote: a-01, a-02 … are one side, b-01 … the other.
 bool take_bench(const std::string& folder, CompareOptions& sides) {
   if (!is_file(std::filesystem::path(folder) / "bench.json") ||
       is_file(std::filesystem::path(folder) / "session.json")) {
@@ -38,8 +38,10 @@ bool take_bench(const std::string& folder, CompareOptions& sides) {
   for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
        at.increment(error)) {
     const std::string name = at->path().filename();
+    // Bench writes the run's own file when its command has succeeded.
     const bool is_run = name.size() > 2 && name[1] == '-' &&
-                        name.find_first_not_of("0123456789", 2) == std::string::npos;
+                        name.find_first_not_of("0123456789", 2) == std::string::npos &&
+                        is_file(at->path() / "bench.json");
     if (is_run && name[0] == 'a') sides.before.push_back(at->path());
     if (is_run && name[0] == 'b') sides.after.push_back(at->path());
   }

@@ -45,6 +45,7 @@ Result<void> print_records(simpletrace::Reader& reader, const PrintArguments& op
 }
 
 Result<void> print(const PrintArguments& options) {
+  if (auto given = give_up_root({{options.file, options.events}, {}}); !given) return given;
   auto declarations = tracetool::read_trace_events(options.events);
   if (!declarations) return tl::unexpected(declarations.error());
   auto reader = simpletrace::Reader::open(options.file, *declarations);

@@ -33,9 +33,12 @@ template <typename Number>
 [[nodiscard]] CLI::Validator in_range(Number least, Number most) {
   const auto check = [least, most](const std::string& text) -> std::string {
     Number value{};
-    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return {};
-    if (text.empty() || text.find_first_not_of("-+.0123456789") != std::string::npos) return {};
-    return out_of_range(text, fmt::format("{}", least), fmt::format("{}", most));
+    const bool is_number = CLI::detail::lexical_cast(text, value);
+    if (is_number && value >= least && value <= most) return {};
+    // A number that is too large for its type is out of range as well.
+    if (!is_number && text.find_first_not_of("-+.0123456789") != std::string::npos) return {};
+    return text.empty() ? std::string()
+                        : out_of_range(text, fmt::format("{}", least), fmt::format("{}", most));
   };
   return {check, ""};
 }

@@ -24,7 +24,7 @@ chown 65534:65534 "$home/his.dat"
 # reading_commands FILE: each of them, without its options for outputs; one a line.
 reading_commands() {
   printf '%s\n' "report $1" "timeline $1 --around max" "explain $1" "stalls $1" "advise $1" "diff $1 $1" \
-    "export $1 --format csv -o -" "info $1"
+    "export $1 --format csv -o -" "info $1" "complete -- report --reason $1"
 }
 
 # Every command, as sudo and as root start it: descriptors, then root's rights, then the first byte and the worker.

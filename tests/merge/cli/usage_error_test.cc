@@ -41,6 +41,13 @@ TEST(UsageErrorTest, SaysWhatIsWrongWithAValue) {
   EXPECT_EQ(message({"run", "a", "--pid", "7", "--count", "0", "--share", "50"}), "no fault");
   EXPECT_EQ(message({"run", "a", "--pid", "100"}),
             "--pid: 100 is out of range; give a number from 1 to 99");
+  for (const char* pid : {"0x64", "99999999999999999999"})
+    EXPECT_EQ(message({"run", "a", "--pid", pid}),
+              std::string("--pid: ") + pid + " is out of range; give a number from 1 to 99");
+  for (const char* share : {"1e2", "nan"})
+    EXPECT_EQ(
+        message({"run", "a", "--share", share}),
+        std::string("--share: ") + share + " is out of range; give a number from 50 to 99.99");
   EXPECT_EQ(message({"run", "a", "--pid", "x"}), "--pid: 'x' is not a number");
   EXPECT_EQ(message({"run", "a", "--count", "10ms"}), "--count: '10ms' is not a number");
   EXPECT_EQ(message({"run", "a", "--count=-1"}), "--count: -1 is out of range; give 0 or more");

@@ -162,7 +162,9 @@ class Threads {
   // Returns the thread's name at that time, from when it was last switched in; empty: not known.
   [[nodiscard]] std::string_view name_at(ThreadId thread, Timestamp at) const;
   // Returns whether the thread has had one name throughout the recording so far.
-  [[nodiscard]] bool has_one_name(ThreadId thread) const { return !old_names_.contains(thread); }
+  [[nodiscard]] bool has_one_name(ThreadId thread) const {
+    return old_names_count_ <= kMostOldNames && !old_names_.contains(thread);
+  }
   // Returns which switches are recorded, as far as the last event shows.
   [[nodiscard]] const RecordedSwitches& switches() const { return switches_; }
   // Takes that a thread with the kernel's id begins. Returns whether a switch showed the thread

@@ -63,11 +63,10 @@ struct GroupKey {
 
 class ExitKeys {
  public:
-  // Borrows `dimensions`.
-  explicit ExitKeys(const std::vector<Dimension>& dimensions)
-      : dimensions_(dimensions),
+  explicit ExitKeys(std::vector<Dimension> dimensions)
+      : dimensions_(std::move(dimensions)),
         by_reason_(has(Dimension::kReason)),
-        only_reason_(by_reason_ && dimensions.size() == 1) {}
+        only_reason_(by_reason_ && dimensions_.size() == 1) {}
 
   // Returns how many words of a key are used.
   [[nodiscard]] std::size_t words() const {
@@ -118,7 +117,7 @@ class ExitKeys {
                                            std::span<const WaitShare> waits,
                                            const KernelTracker* kernel);
 
-  const std::vector<Dimension>& dimensions_;
+  std::vector<Dimension> dimensions_;
   bool by_reason_, only_reason_;
   GroupKey key_;  // of() sets the same words each time; the others stay 0
 };

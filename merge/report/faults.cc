@@ -166,11 +166,15 @@ class FaultTable : public TableSink {
     if (!fault.address) return;
     const std::pair region{pipeline.processes().of(exit.thread, exit.thread),
                            *fault.address >> kRegionBits};
-    if (regions_.size() < kMostRegions || regions_.contains(region))
-      regions_.try_emplace(region, Region{exit.thread, {}}).first->second.sum.add(exit, fault);
+    if (regions_.size() == kMostRegions && !regions_.contains(region)) return (void)++in_no_region_;
+    regions_.try_emplace(region, Region{exit.thread, {}}).first->second.sum.add(exit, fault);
   }
   // Notes the events that would show the unknown causes.
   void fill(ReportData& data, const Naming& /*names*/) const override {
+    if (in_no_region_ != 0)
+      data.table_notes.push_back(
+          fmt::format("{} page faults are in no row of the memory regions: there are more than {}",
+                      grouped(in_no_region_), grouped(kMostRegions)));
     std::vector<std::string_view> missing;
     std::uint64_t count = 0;
     for (const auto& [why, sum] : causes_) {
@@ -273,6 +277,7 @@ class FaultTable : public TableSink {
   std::map<std::pair<ThreadId, std::uint64_t>, Region> regions_;  // by process and 2 MiB
   std::map<ThreadId, FaultSum> vcpus_;
   FaultSum all_, devices_;
+  std::uint64_t in_no_region_ = 0;
 };
 
 }  // namespace

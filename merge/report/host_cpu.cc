@@ -530,7 +530,9 @@ class HostCpuTable : public TableSink {
   void exit(const ExitSpan& exit, const Pipeline&) override {
     Deeds* deeds = deeds_.get(exit.thread, kMostThreads);
     if (deeds == nullptr) return;
-    std::array<std::uint64_t, 2>& ns = deeds->exits[packed(exit.reason, exit.source)];
+    const std::uint64_t reason = packed(exit.reason, exit.source);
+    if (deeds->exits.size() >= kMostReasons && !deeds->exits.contains(reason)) return;
+    std::array<std::uint64_t, 2>& ns = deeds->exits[reason];
     ns[0] += exit.parts[static_cast<std::size_t>(Part::kKernel)];
     ns[1] += exit.parts[static_cast<std::size_t>(Part::kUser)];
   }
@@ -614,7 +616,7 @@ class HostCpuTable : public TableSink {
     ReasonTimes exits;
   };
   static constexpr std::size_t kMostDeeds = 32;  // limit of a thread's ioctls, and of its wakers
-  static constexpr std::size_t kReasons = 3;
+  static constexpr std::size_t kReasons = 3, kMostReasons = 256;
   [[nodiscard]] std::vector<HostVmRow> rows(const ReportData& data, const Naming& names) const {
     const Pipeline& pipeline = names.pipeline;
     std::map<std::string, HostVmRow> by_id;

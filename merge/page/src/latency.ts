@@ -43,7 +43,7 @@ export function latency(model: Model, change: Change): View {
     const what = choice.rows.length === 0 ? [model.hasHalts ? "All exits, with halts" : "All exits"]
       : choice.rows.flatMap((one, i) => [i ? " and " : "", name(clip(one.key, 50), one.by)]);
     entitle(element, ...what, row && !row.approximate ? `: half of ${counted(count, "exit")} took at most ${duration(row.p50_ns)}, the longest ${duration(row.max_ns)}`
-      : `: half of ${counted(count, "exit")} took about ${atMost(ranked(bins, count, 500))} or less, the longest ${longest(choice, bins)}${more > 0 ? `; ${grouped(more)} more did not end in what is shown` : ""}`);
+      : `: half of ${counted(count, "exit")} took about ${atMost(ranked(bins, count, 500))} or less, the longest ${longest(choice, bins)}${more > 0 ? `; ${grouped(more)} more ${more === 1 ? "has" : "have"} no recorded end` : ""}`);
     ends.show([bins[0]![0], bins.at(-1)![0] + 1], choice.latency);
     shown = { choice, counts: new Map(bins) };
     drawBars(bins, choice, row);

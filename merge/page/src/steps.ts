@@ -77,12 +77,12 @@ function named(steps: Step[]): Step[] {
 
 // Returns the sums of steps of one kind, by their first; of all steps the largest first, of a few also by what each waited for.
 function added(steps: Step[], by_who: boolean): string[] {
-  const sums = new Map<string, number>();
+  const sums = new Map<string, [ns: number, times: number]>();
   for (const { what, who, ns } of steps) {
     const name = who && by_who ? `${what} (${who})` : what;
-    sums.set(name, (sums.get(name) ?? 0) + ns);
+    sums.set(name, [(sums.get(name)?.[0] ?? 0) + ns, (sums.get(name)?.[1] ?? 0) + 1]);
   }
-  return (by_who ? [...sums] : [...sums].sort((a, b) => b[1] - a[1])).map(([what, ns]) => `${duration(ns)} ${what}`);
+  return (by_who ? [...sums] : [...sums].sort((a, b) => b[1][0] - a[1][0])).map(([what, [ns, times]]) => `${duration(ns)} ${what}${by_who && times > 1 ? `, ${times} times` : ""}`);
 }
 
 // `inside`: the element whose width the picture has.

@@ -45,6 +45,14 @@ void HostRuns::on_interrupt(Cpu& cpu, const Event& event, HostStep step) {
   }
 }
 
+void HostRuns::on_handler(Cpu& cpu, const Event& event, const HostEvent& host) {
+  if (host.step == HostStep::kIrqBegin) cpu.handler = event.at;
+  if (host.step != HostStep::kIrqEnd) return;
+  const Timestamp begin = std::exchange(cpu.handler, std::nullopt).value_or(event.at);
+  if (elapsed(begin, event.at) > longest_.ns)
+    longest_ = {elapsed(begin, event.at), begin, host.number, event.cpu};
+}
+
 // Follows a work item from the thread that queues it to the worker that ran it. A worker runs one
 // item at a time, and sleeps in some.
 void HostRuns::on_work(const Cpu& cpu, const Event& event, const HostEvent& work) {
@@ -92,6 +100,7 @@ void HostRuns::take(const Event& event, ThreadChanges changes) {
   if (event.cpu >= cpus_.size()) cpus_.resize(event.cpu + 1);
   Cpu& cpu = cpus_[event.cpu];
   if (are_loss(changes)) {
+    cpu.handler.reset();
     run(cpu, changes[0].since, true);
     // A loss may hide that an item ended and was queued again, by another thread.
     queued_.clear();
@@ -105,9 +114,11 @@ void HostRuns::take(const Event& event, ThreadChanges changes) {
   if (switches && !first_switch_) first_switch_ = event.at;
   if (!last_switch_) return;
   if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) return on_line(cpu, event, *irq);
-  if (const auto* host = std::get_if<HostEvent>(&event.payload))
+  if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
+    on_handler(cpu, event, *host);
     return host->step < HostStep::kWorkQueued ? on_interrupt(cpu, event, host->step)
                                               : on_work(cpu, event, *host);
+  }
   const ThreadId running = switches ? changes[0].thread : event.thread;
   if (cpu.thread && *cpu.thread != running) run(cpu, event.at, false);
   if (!cpu.thread) {
@@ -131,6 +142,7 @@ void HostRuns::end(ThreadId thread, Timestamp at) {
 
 void HostRuns::begin_at(Timestamp begin) {
   unknown_ns_ = ended_ = 0;
+  longest_ = {};
   lines_ = {};
   works_.clear();
   for (auto& entry : items_.entries()) entry.state.ran_ns = 0;
@@ -139,6 +151,7 @@ void HostRuns::begin_at(Timestamp begin) {
     cpu.since = cpu.last = begin;
     for (auto& began : cpu.began)
       if (began) began = begin;
+    if (cpu.handler) cpu.handler = begin;
   }
 }
 

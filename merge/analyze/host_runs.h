@@ -51,6 +51,13 @@ class HostRuns {
   using Works =
       std::map<std::pair<ThreadId, ThreadId>, Work>;  // by the worker and the thread that queued
   static constexpr std::size_t kMostWorks = 4096;
+  // One call of an interrupt handler: irq_handler_entry to irq_handler_exit.
+  struct Handler {
+    std::uint64_t ns = 0;
+    Timestamp begin{};
+    std::int32_t line = 0;
+    std::uint32_t cpu = 0;
+  };
   // One run of a thread on a CPU, without the part before begin_at().
   struct Run {
     ThreadId thread{};
@@ -109,6 +116,8 @@ class HostRuns {
   [[nodiscard]] bool knows_interrupts() const {
     return knows_[kHard] && knows_[kSoft] && (knows_[kVector] || has_vectors_ == false);
   }
+  // Returns the longest call of an interrupt handler; 0 ns if none was recorded.
+  [[nodiscard]] const Handler& longest_handler() const { return longest_; }
   // Returns whether the CPU is in an interrupt.
   [[nodiscard]] bool is_in_interrupt(std::uint32_t cpu) const {
     return cpu < cpus_.size() &&
@@ -124,6 +133,7 @@ class HostRuns {
     bool sets_line = false;          // the thread set an interrupt line in this run
     std::array<std::optional<Timestamp>, kKinds> began{};  // when the open interrupts began
     std::optional<ThreadId> woken;  // the first thread that an interrupt woke, if the CPU is idle
+    std::optional<Timestamp> handler;  // when the open handler began
   };
   // A work item that a worker is in.
   struct Item {
@@ -135,6 +145,7 @@ class HostRuns {
   void run(Cpu& cpu, Timestamp end, bool known);
   void on_line(Cpu& cpu, const Event& event, const KvmIrq& irq);
   void on_interrupt(Cpu& cpu, const Event& event, HostStep step);
+  void on_handler(Cpu& cpu, const Event& event, const HostEvent& host);
   void on_work(const Cpu& cpu, const Event& event, const HostEvent& work);
 
   std::vector<Cpu> cpus_;
@@ -145,6 +156,7 @@ class HostRuns {
   Works works_;
   std::uint64_t unknown_ns_ = 0, ended_ = 0;
   Run last_ended_;
+  Handler longest_;
   std::optional<Timestamp> first_switch_, last_switch_;
   bool goes_on_ = false;
   std::array<bool, kKinds> knows_{};  // an end of this kind of interrupt was recorded

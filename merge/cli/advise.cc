@@ -1,4 +1,4 @@
-// trapline advise: how much of the vCPUs' busy time changes would gain.
+// trapline advise: what to change, and how much of the vCPUs' busy time that saves.
 #include "merge/explain/advise.h"
 #include "merge/cli/common.h"
 
@@ -25,7 +25,7 @@ Result<void> run_advise(AdviseArguments& options) {
 void add_advise(CLI::App& app, int& status) {
   auto options = std::make_shared<AdviseArguments>();
   CLI::App* command =
-      app.add_subcommand("advise", "Say what changes would gain, of the vCPUs' busy time");
+      app.add_subcommand("advise", "Say what to change, and how much busy time that saves");
   add_input_options(*command, options->pass.input);
   add_selection(*command, options->which, {}, false);
   const OptionGroup more(*command, kRest);

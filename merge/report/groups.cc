@@ -280,6 +280,7 @@ std::string without_waits_text(const ReportData& report) {
 void explain_reasons(const ReportData& report, std::vector<std::string>& text) {
   constexpr std::size_t kMost = 3;
   std::set<std::string_view> explained;
+  std::vector<std::pair<const ReasonKind*, std::string>> kinds;  // each with its reasons
   std::vector<const GroupRow*> rows;
   for (const GroupRow& row : report.rows) rows.push_back(&row);
   std::ranges::stable_sort(rows, std::ranges::greater(),
@@ -288,9 +289,18 @@ void explain_reasons(const ReportData& report, std::vector<std::string>& text) {
     const std::string_view reason = std::string_view(row->key).substr(0, row->key.find(" / "));
     const ReasonKind* kind = kind_of(reason);
     if (row->halts || kind == nullptr || explained.size() == kMost) continue;
-    if (explained.insert(reason).second)
-      text.push_back(fmt::format("{}: {}", reason, kind->meaning));
+    if (!explained.insert(reason).second) continue;
+    const auto same = std::ranges::find(kinds, kind, [](const auto& of) { return of.first; });
+    if (same != kinds.end())
+      same->second += fmt::format(", {}", reason);
+    else
+      kinds.emplace_back(kind, reason);
   }
+  for (const auto& [kind, reasons] : kinds)
+    text.push_back(fmt::format("{}: {}{}", reasons, kind->meaning,
+                               report.isa == kIsaArm64 && kind->name == "interrupt"
+                                   ? ", whose handler isn't in the row"
+                                   : ""));
   text.emplace_back("other reasons: trapline help exits");
 }
 

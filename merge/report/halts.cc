@@ -237,7 +237,7 @@ class HaltTables : public TableSink {
 }  // namespace
 
 const TableKind kHaltTables = {.option = "--halt",
-                               .help = "Halts, and what other halt_poll_ns would change",
+                               .help = "Halts, and what another halt_poll_ns would change",
                                .in_page = InPage::kAlways,
                                .make = make_sink<HaltTables>};
 

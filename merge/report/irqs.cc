@@ -192,7 +192,7 @@ class IrqTable : public TableSink {
 }  // namespace
 
 const TableKind kIrqTable = {.option = "--irq",
-                             .help = "Interrupts of the guest, from raised to delivered",
+                             .help = "The guest's interrupts, recorded without an option",
                              .in_page = InPage::kAlways,
                              .make = make_sink<IrqTable>};
 

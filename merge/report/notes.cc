@@ -200,8 +200,8 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
   notes = notes_of(report.model);
   if (lacks_regions(report))
     notes.emplace_back(
-        "memory_region_ops_* of QEMU was not recorded: devices have no names (trapline help "
-        "devices)");
+        "memory_region_ops_* of QEMU was not recorded: devices have no names; trapline record "
+        "--domain NAME records it (trapline help devices)");
   if (report.lacks_entries && !report.lacks_times())
     notes.push_back(fmt::format("{} was not recorded: exits have no end; record {} as well",
                                 events::kvm_entry.name, events::kvm_entry.full_name));
@@ -212,9 +212,11 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
   if (report.isa == kIsaArm64 && report.durations())
     notes.push_back(fmt::format(
         "the time of the host's interrupt handlers is in the column guest: an arm64 host runs them "
-        "before {}, and the row IRQ begins after one has ended; trapline record --irq records "
-        "them, and docs/cookbook.md (12) lists the longest",
-        events::kvm_exit.name));
+        "before {}, and the row IRQ begins after one has ended{}",
+        events::kvm_exit.name,
+        report.longest_handler.ns != 0
+            ? ""
+            : "; after trapline record --sched --irq, the report's last lines show the longest"));
   if (report.by.find("nested") != report.by.npos && !report.saw_nested && !report.is_window &&
       report.isa != kIsaArm64 && report.isa != kIsaRiscv)
     notes.push_back(

@@ -85,7 +85,7 @@ void add_losses(const ReportData& report, std::vector<Paragraph>& sentences) {
     sentences.push_back({.text = std::move(text), .label = label, .look = LabelLook::kWarning});
   };
   if (counters.left_out_events != 0)
-    warn(fmt::format("{} events in {} piece{} of time, which --snapshot-on did not keep",
+    warn(fmt::format("{} events in {} piece{} of the CPUs' time, which --snapshot-on did not keep",
                      grouped(counters.left_out_events), grouped(counters.left_out_pieces),
                      counters.left_out_pieces == 1 ? "" : "s"),
          "LEFT OUT:");
@@ -479,13 +479,13 @@ NextStep step_to_record(const ReportData& report) {
   if (report.knows(State::kUser) && report.durations()) {
     if (report.model.wakeups || !report.model.sched_switch) return {};
     if (report.isa == kIsaArm64)
-      return {"record --sched --irq", "tells waits from sleeps; has interrupt handlers"};
+      return {"record --sched --irq", "tells waits from sleeps; times interrupt handlers"};
     return {"record --sched", "tells a wait for a CPU from a sleep"};
   }
   if (report.durations() && report.knows(State::kPreempted))
     return {"record --sched",
-            fmt::format("has {}: tells kernel and QEMU apart{}", events::kvm_userspace_exit.name,
-                        report.model.wakeups ? "" : "; and a wait for a CPU from a sleep")};
+            fmt::format("tells kernel from QEMU{}",
+                        report.model.wakeups ? "" : ", and a wait for a CPU from a sleep")};
   return {"record --sched", report.durations() ? "tells kernel, QEMU and waiting apart"
                                                : "a recording that has the exits' durations"};
 }
@@ -554,12 +554,17 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
   if (report.cycles && !around.empty()) return steps;
   steps.push_back(
       {fmt::format("explain {}{}", words.recording, around), "why the longest exit took so long"});
+  if (const HostRuns::Handler& handler = report.longest_handler; handler.ns != 0 && !report.cycles)
+    steps.push_back(
+        {fmt::format("timeline {} --around {}", words.recording, seconds_text(handler.begin.ns())),
+         fmt::format("the host's longest interrupt handler, {} (irq {})",
+                     duration_text(handler.ns, false), handler.line)});
   if (!std::ranges::all_of(report.sources, [](auto& one) { return one.aligned.is_same_clock(); }))
     steps.push_back({fmt::format("timeline {} --around max", words.recording),
                      "host, QEMU and guest on one timeline"});
   if (can_be_advised(report)) {
-    steps.push_back(
-        {fmt::format("advise {}{}", words.recording, words.interval), "what changes would gain"});
+    steps.push_back({fmt::format("advise {}{}", words.recording, words.interval),
+                     "what to change, and what that saves"});
   } else if (steps.size() == 1 && record.command.empty()) {
     steps.push_back(
         {fmt::format("timeline {}{}", words.recording, around.empty() ? " --around max" : around),

@@ -21,7 +21,7 @@ struct RecordingWords {
   std::string recording, interval;
 };
 // Returns the suggested commands: about the largest part of the exits' time, about the longest
-// exit, about what changes would gain, and to record more.
+// exit, about what to change, and to record more.
 [[nodiscard]] std::vector<NextStep> next_steps(const ReportData& data, const RecordingWords& words);
 
 [[nodiscard]] std::vector<CounterRow> counter_rows(const ReportData& data);

@@ -15,6 +15,7 @@
 #include "merge/analyze/exit_model.h"
 #include "merge/analyze/exit_tracker.h"
 #include "merge/analyze/guest_stacks.h"
+#include "merge/analyze/host_runs.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/histogram.h"
 #include "merge/model/loss_counts.h"
@@ -131,6 +132,7 @@ struct ReportData {
   bool waits_in_halts = false;             // ExitTracker::saw_waits_in_halts()
   std::vector<std::string> open;           // OpenExits::sentences()
   std::uint32_t isa = 0;                   // ExitReason::isa of an exit: kIsaArm64, …
+  HostRuns::Handler longest_handler;       // HostRuns::longest_handler()
   std::string host_cpu;     // a sentence: what CPU time of the host the VMs took; empty: not known
   std::size_t threads = 0;  // number of vCPU threads in the recording, selected or not
   std::size_t open_exits = 0;  // of these, those that are out of the guest at the end

@@ -111,6 +111,7 @@ ReportData data_of(const Naming& names) {
   data.saw_nested = pipeline.exits().saw_nested();
   data.saw_halts = pipeline.exits().saw_halts();
   data.costs_at_least = costs_at_least(names);
+  if (const HostRuns* runs = pipeline.host_runs()) data.longest_handler = runs->longest_handler();
   return data;
 }
 

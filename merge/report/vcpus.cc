@@ -210,8 +210,9 @@ std::string legend_text(const ReportData& report) {
   const bool is_offline =
       std::ranges::any_of(report.vcpus, [](auto& row) { return row.totals.offline_ns != 0; });
   return fmt::format(
-      "time: from the vCPU's first event on{}; busy: guest, exits and waits for a CPU{}",
+      "time: from the vCPU's first event on{}; busy: guest, exits{} and waits for a CPU{}",
       is_offline ? "; offline: before its first entry, or switched off" : "",
+      report.time_in(State::kBlocked) != 0 ? ", in which it may be blocked," : "",
       shows_vms(report) && report.vcpus.front().vm_name.empty() ? "; VM: its VMM's process id"
                                                                 : "");
 }

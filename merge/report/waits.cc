@@ -175,7 +175,8 @@ namespace {
 
 // The time in which a vCPU's thread was runnable and did not run, inside and outside exits.
 struct StealRow : VcpuId {
-  std::uint64_t waits = 0;
+  std::uint64_t waits = 0, longest_ns = 0;
+  Timestamp longest_at{};
   WaitRows by{};
 };
 
@@ -195,7 +196,8 @@ class StealTable : public TableSink {
   [[nodiscard]] std::vector<StealRow> rows(const Naming& names) const;
   struct Vcpu {
     CulpritSums sums;
-    std::uint64_t waits = 0;
+    std::uint64_t waits = 0, longest_ns = 0;
+    Timestamp longest_at;
   };
   static constexpr std::size_t kMostSums = 1u << 15;  // over all vCPUs
 
@@ -205,15 +207,21 @@ class StealTable : public TableSink {
 
 void StealTable::wait(const EndedWait& wait, const Pipeline& /*pipeline*/) {
   Vcpu& vcpu = vcpus_[wait.thread];
-  bool waited = false;
+  std::uint64_t ns = 0;
+  std::optional<Timestamp> begin;
   for (const WaitShare& share : wait.shares) {
     if (share.part != Part::kPreempted) continue;
+    if (!begin) begin = share.begin;
+    ns += share.length();
     const std::size_t before = vcpu.sums.size();
     vcpu.sums.add(share, sums_ < kMostSums ? CulpritSums::kMost : 0);
     sums_ += vcpu.sums.size() - before;
-    waited = true;
   }
-  if (waited) ++vcpu.waits;
+  if (!begin) return;
+  if (vcpu.waits++ == 0 || ns > vcpu.longest_ns) {
+    vcpu.longest_ns = ns;
+    vcpu.longest_at = *begin;
+  }
 }
 
 std::vector<StealRow> StealTable::rows(const Naming& names) const {
@@ -223,6 +231,8 @@ std::vector<StealRow> StealTable::rows(const Naming& names) const {
     StealRow& row = rows.emplace_back(StealRow{{vcpu.thread, names.vcpus}});
     if (const auto found = vcpus_.find(vcpu.thread); found != vcpus_.end()) {
       row.waits = found->second.waits;
+      row.longest_ns = found->second.longest_ns;
+      row.longest_at = found->second.longest_at;
       row.by = found->second.sums.rows(names);
     }
   }
@@ -242,12 +252,17 @@ Paragraph stolen_text(const StealRow& row, const ReportData& report) {
   if (row.by.rows.empty())
     return {.text = name_of(row) + ": nothing was stolen from it, as far as was recorded."};
   const std::uint64_t interval = report.end_ns - report.start_ns;
+  const std::string longest =
+      row.waits == 1
+          ? "it"
+          : fmt::format("the longest, {},", duration_text(row.longest_ns, report.cycles));
   return {
       .text = fmt::format(
-          "{}: for {}{} of {} ({}), in {} wait{}, it was runnable and did not run.", name_of(row),
-          report.counters.gaps == 0 ? "" : "at least ",
+          "{}: for {}{} of {} ({}), in {} wait{}, it was runnable and did not run; {} began at {}.",
+          name_of(row), report.counters.gaps == 0 ? "" : "at least ",
           duration_text(row.by.total_ns, report.cycles), duration_text(interval, report.cycles),
-          percent_text(row.by.total_ns, interval), grouped(row.waits), row.waits == 1 ? "" : "s"),
+          percent_text(row.by.total_ns, interval), grouped(row.waits), row.waits == 1 ? "" : "s",
+          longest, time_text(row.longest_at.ns(), report.cycles)),
       .figures = true};
 }
 
@@ -270,6 +285,11 @@ std::vector<Table> StealTable::tables(const ReportData& report, const Naming& na
   add_vcpu(table, true);
   table.add({"waits"},
             [is_known](const Row& row) { return is_known ? to_value(row.waits) : CellValue(); });
+  table.add({"max_ns"},
+            [](const Row& row) { return row.waits == 0 ? CellValue() : to_value(row.longest_ns); });
+  table.add({"max_at_ns"}, [](const Row& row) {
+    return row.waits == 0 ? CellValue() : to_value(row.longest_at.ns());
+  });
   return {std::move(table)};
 }
 

@@ -9,6 +9,7 @@ import collections
 import itertools
 import math
 import re
+import subprocess
 
 import oracle
 import recording
@@ -180,6 +181,7 @@ def check(trapline, path):
         yield from works(events, runs, vms)
         yield from idle_interrupts(events, runs, vms)
         yield from branches(oracle.model_of(path), runs, vms)
+        yield from longest_handler(trapline, path, events)
     if not threads and not path.endswith("killed/trace.dat"):  # one of some threads' switches alone
         yield "no thread of a VM is reported"
     if len({row["tid"] for row in threads}) != len(threads):
@@ -291,6 +293,21 @@ def idle_interrupts(events, runs, vms):
         told, truth = [vm["idle_wakes"], vm["idle_ns"]], [sum(woke.get(tid, (0, 0))[i] for tid in own) for i in (0, 1)]
         if told != (truth if found is not None else [None, None]):
             yield f"VM {vm['vm']}: {told} interrupts of idle CPUs, and they are {truth}"
+
+
+def longest_handler(trapline, path, events):
+    """The report's last lines have the longest interrupt handler."""
+    open_at, longest = {}, (0, 0)
+    switched = next(event.at for event in events if event.name == "sched_switch")
+    for event in events:
+        if event.name == "irq_handler_entry" and event.at > switched:
+            open_at[event.cpu] = event.at
+        elif event.name == "irq_handler_exit" and event.cpu in open_at:
+            longest = max(longest, (event.at - open_at[event.cpu], -open_at.pop(event.cpu)))
+    text = subprocess.run([trapline, "report", path], stdout=subprocess.PIPE, text=True, check=True).stdout
+    told = re.search(r"--around (\S+) +# the host's longest interrupt handler", text)
+    if (told and told[1]) != (f"{-longest[1] // 10**9}.{-longest[1] % 10**9:09}" if longest[0] else None):
+        yield f"the longest interrupt handler is {told and told[1]}, and it took {longest[0]} ns from {-longest[1]}"
 
 
 def windows(trapline, path, events, runs):

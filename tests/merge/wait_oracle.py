@@ -226,6 +226,7 @@ class Waits:
         self.causes, self.futexes, self.asleep = Causes(), Futexes(), set()
         self.pieces = collections.defaultdict(list)
         self.steal = collections.Counter()
+        self.longest = {}  # by vCPU: the ns in which it was runnable and did not run, and when they began
         self.off = {}
         self.vcpus = set()
         self.holes, self.model = holes, model
@@ -294,9 +295,12 @@ class Waits:
             self.divide(wait, event.cpu, event.at)
         wait["pieces"] = [piece for piece in wait["pieces"] if piece[1] > piece[0]]
         self.pieces[tid] += wait["pieces"]
-        for begin, end, part, who in wait["pieces"]:
-            if part == "preempted":
-                self.steal[tid, who] += end - begin
+        stolen = [(begin, end, who) for begin, end, part, who in wait["pieces"] if part == "preempted"]
+        for begin, end, who in stolen:
+            self.steal[tid, who] += end - begin
+        ns = sum(end - begin for begin, end, _ in stolen)
+        if stolen and ns > self.longest.get(tid, (0, 0))[0]:
+            self.longest[tid] = ns, stolen[0][0]
 
     def divide(self, wait, cpu, until):
         pieces, quick = [], wait["woken"] and until - wait["since"] <= LONGEST_WAKE_UP
@@ -421,6 +425,8 @@ def check(trapline, path):
     for vcpu in got["steal"]["rows"]:
         mine = {who: ns for (tid, who), ns in waits.steal.items() if tid == vcpu["tid"]}
         wrong += differences(f"steal of {vcpu['tid']}", rows_of(vcpu["by"]), mine)
+        if (longest := (vcpu["max_ns"], vcpu["max_at_ns"])) != waits.longest.get(vcpu["tid"], (None, None)):
+            wrong.append(f"steal of {vcpu['tid']}: its longest wait is {longest}, and it is {waits.longest.get(vcpu['tid'])}")
     for by, part in (("preempted-by", "preempted"), ("blocked-on", "blocked")):
         rows = tables.of(trapline, "report", path, "--by", by)["groups"]["rows"]
         halts = sum(row[f"{part}_ns"] or 0 for row in rows if row["key"] == "[halted]")

@@ -517,7 +517,8 @@ void StallTracker::add_gap(Vm& vm, Timestamp end, bool open) {
   }
   if (vm.vcpus.size() < 2 || elapsed(begin, end) < at_least_ns_) return;
   if (vm.gaps.size() >= kMostGaps) vm.gaps.pop_front();
-  vm.gaps.push_back({begin, end, open, {}});
+  Gap& gap = vm.gaps.emplace_back(Gap{begin, end, open, {}});
+  for (const ThreadId id : vm.vcpus) gap.vcpus[id].left = *threads_.find(id)->left;
 }
 
 void StallTracker::tell_gaps(const Thread& thread, const StateRun& piece, bool page) {
@@ -557,14 +558,15 @@ void StallTracker::end_gaps(Vm& vm, bool all) {
 void StallTracker::end_gap(Vm& vm, const Gap& gap) {
   const std::uint64_t length = elapsed(gap.begin, gap.end);
   Stall stall;
-  std::uint64_t most = 0;
   const Gap::Vcpu* longest = nullptr;
   for (const auto& [id, vcpu] : gap.vcpus) {
     // A vCPU whose thread has ended does not count.
     if (vcpu.shares.total() != 0) ++stall.vcpus;
     stall.not_halted += vcpu.stopped_ns * kOf >= length * kNearlyAll ? 1 : 0;
-    if (vcpu.stopped_ns <= most) continue;
-    most = vcpu.stopped_ns;
+    // Of vCPUs that were stopped all the time, the one that left the guest first may have kept the
+    // others waiting.
+    const auto key = [](const Gap::Vcpu& of) { return std::pair(of.stopped_ns, ~of.left.ns()); };
+    if (vcpu.stopped_ns == 0 || (longest != nullptr && key(vcpu) <= key(*longest))) continue;
     longest = &vcpu;
     stall.thread = id;
   }

@@ -202,6 +202,7 @@ class StallTracker {
     Timestamp begin, end;
     bool open = false;
     struct Vcpu {
+      Timestamp left{};  // when it left the guest
       std::uint64_t stopped_ns = 0, halted_ns = 0;
       StallShares shares;
     };

@@ -496,7 +496,7 @@ void AdviceSink::find_waits(Found& found) const {
       if (wait.ns > std::exchange(found.longest_unknown, std::max(found.longest_unknown, wait.ns)))
         found.unknown_text = found.names.text(waiting.culprit);
     }
-    Circumstances around = circumstances_of(waiting.culprit, found.names);
+    Circumstances around = circumstances_of(waiting.culprit, waiting.thread, found.names);
     around.iothread_device |= waiting.iothread;
     around.throttled = !found.names.processes.quotas().of(waiting.thread).empty();
     const std::string vm = found.names.vcpus.vm_id(waiting.thread);

@@ -333,7 +333,7 @@ class ExitPicker : public SpanSink {
   void add_advice(Explanation& explanation, const Naming& names) const {
     const Part part = largest_part(exit_);
     const LargestCulprit most = largest(waits_, part);
-    Circumstances around = circumstances_of(most.culprit, names);
+    Circumstances around = circumstances_of(most.culprit, exit_.thread, names);
     around.iothread_device =
         around.iothread_device ||
         (exit_.device != kNoName && can_have_iothread(names.names[exit_.device]));

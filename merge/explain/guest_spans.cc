@@ -120,7 +120,7 @@ ExplainedSpan GuestSpans::explained(const GuestInterval& interval, const Naming&
                           : most->second == Culprit() ? "halted"
                                                       : "halted " + names.slept_for(most->second);
   span.sentence = fmt::format("During {:.1f}% of it the vCPU was {}.", share, who);
-  Circumstances around = circumstances_of(most->second, names);
+  Circumstances around = circumstances_of(most->second, interval.thread, names);
   around.sleep_ns = most_ns;
   around.throttled = !names.processes.quotas().of(interval.thread).empty();
   const Cause* cause = cause_of(part, most->second, around);

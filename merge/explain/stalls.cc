@@ -70,7 +70,10 @@ std::string cause_text(const StallShare& share, bool open, const Naming& names, 
       return "the guest ran";
     case StallCause::kKernel:
       return std::string("the host's kernel ") +
-             (model.userspace_exits ? "" : fmt::format("or {} ", names.vmm(vcpu))) + worked;
+             (model.userspace_exits ? "" : fmt::format("or {} ", names.vmm(vcpu))) + worked +
+             (model.sched_switch && phase_of(share.work).words.empty()
+                  ? ", or for interrupts on its CPU"
+                  : "");
     case StallCause::kUser:
       return fmt::format("{} {}", names.vmm(vcpu), worked);
     case StallCause::kPreempted:

@@ -148,13 +148,15 @@ std::string_view kernel_thread(std::string_view comm) {
   return {};
 }
 
-Circumstances circumstances_of(const Culprit& culprit, const Naming& names) {
+Circumstances circumstances_of(const Culprit& culprit, ThreadId waiting, const Naming& names) {
   Circumstances around;
   if (!culprit.is_thread()) return around;
   around.by_vcpu = names.is_vcpu(culprit.thread);
   const std::string comm = names.comm(culprit.thread);
   // QEMU's threads have the program's name: this helps if the thread's process is not known.
-  around.of_vmm = !names.vm(culprit.thread).empty() || comm.starts_with("qemu-");
+  const std::string vm = names.vm(culprit.thread);
+  around.of_vmm = vm.empty() ? !names.vcpus.several_vms() && comm.starts_with("qemu-")
+                             : vm == names.vm(waiting);
   around.kernel = kernel_thread(comm);
   for (const std::string_view recorder : {"trace-cmd", "trapline", "perf"})
     around.recorder |= comm.starts_with(recorder);

@@ -25,7 +25,7 @@ struct Cause {
 // Facts about a wait besides its culprit.
 struct Circumstances {
   bool by_vcpu = false;  // the culprit is a vCPU
-  bool of_vmm = false;   // the culprit is a thread of a VM's process
+  bool of_vmm = false;   // the culprit is a thread of the process of the vCPU's VM
   // The exit's device, or the culprit's QEMU event, can be in an iothread.
   bool iothread_device = false;
   bool recorder = false;      // the culprit is the recorder, which is gone when nobody records
@@ -37,7 +37,9 @@ struct Circumstances {
 // Returns whether the name of a device or of a QEMU event contains virtio-blk or virtio-scsi.
 [[nodiscard]] bool can_have_iothread(std::string_view name);
 struct Naming;
-[[nodiscard]] Circumstances circumstances_of(const Culprit& culprit, const Naming& names);
+// `waiting`: the vCPU that waited.
+[[nodiscard]] Circumstances circumstances_of(const Culprit& culprit, ThreadId waiting,
+                                             const Naming& names);
 // Says how often and how long a quota throttled a cgroup, and what is not known about it.
 [[nodiscard]] std::string quota_sentence(const CpuQuota& quota);
 

@@ -56,7 +56,8 @@ std::string of_all_vcpus(const ReportData& report) {
   if (report.rows_of == RowsOf::kRequests) text += "requests, ";
   if (report.tables_asked.contains("--irq")) text += "interrupts, ";
   if (report.by.find("qemu-event") != std::string::npos) text += "QEMU's events, ";
-  if (!report.host_cpu.empty() || report.tables_asked.contains("--host-cpu"))
+  if (report.vcpu_filter.vcpu &&
+      (!report.host_cpu.empty() || report.tables_asked.contains("--host-cpu")))
     text += "the host's CPU time, ";
   if (text.empty()) return "the counters";
   text.resize(text.size() - 2);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <ranges>
 #include <string_view>
 #include <vector>
 
@@ -60,8 +61,10 @@ std::optional<std::uint64_t> exits_per_second(const VcpuRow& row, const ReportDa
 std::optional<std::uint64_t> exits_per_second_together(const ReportData& report) {
   const auto begin = [](const VcpuRow& row) { return row.totals.begin; };
   const auto end = [](const VcpuRow& row) { return row.totals.end; };
-  if (begin(*std::ranges::max_element(report.vcpus, {}, begin)) >
-      end(*std::ranges::min_element(report.vcpus, {}, end)))
+  // Rates of different times have no sum.
+  const auto [first, last_begin] = std::ranges::minmax(report.vcpus | std::views::transform(begin));
+  const auto [first_end, last] = std::ranges::minmax(report.vcpus | std::views::transform(end));
+  if (last_begin > first_end || elapsed(last_begin, first_end) < elapsed(first, last) / 10 * 9)
     return std::nullopt;
   std::optional<std::uint64_t> sum;
   for (const VcpuRow& row : report.vcpus)

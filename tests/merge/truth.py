@@ -30,6 +30,7 @@ class Recording:
         self.lines = []
         self.dat = None  # a TraceDat, in place of the text
         self.threads = None  # (tid, process) that the recorder listed: a session, with names of VMs
+        self.cgroups = []  # session.json's
 
     def add(self, at, cpu, thread, event, text, flags="d..2."):
         stamp = f"{at // SECOND}.{at % SECOND:09d}"
@@ -272,6 +273,63 @@ def a_quota_that_nothing_tells_of(trace):
         trace.to_user(at + 100 * MS - 40 * US, 0, VCPU, "KVM_EXIT_INTR (10)")
         trace.ioctl(at + 100 * MS - 30 * US, 0, VCPU, KVM_RUN)
     trace.entry(BEGIN + 2000 * MS, 0, VCPU)
+
+
+@case(["advise"], ["stalls"], says=["a CPU quota, or other threads on the vCPUs' CPUs: costs 80.0%; gain unknown",
+                                    "note: The CPU quota of /machine/web01 throttled its threads 30 times"], never=["No change that is known"])
+def a_quota_beside_a_hog(trace):
+    """The vCPU's cgroup has 20 of 100 ms of the CPU; the hog has the rest."""
+    for i in range(30):
+        at = BEGIN + i * 100 * MS
+        trace.entry(at, 0, VCPU)
+        trace.exit(at + 20 * MS, 0, VCPU, "EXTERNAL_INTERRUPT")
+        trace.switch(at + 20 * MS + 3 * US, 0, VCPU, "R", HOG)
+        trace.switch(at + 100 * MS - 10 * US, 0, HOG, "R", VCPU)
+    trace.entry(BEGIN + 3000 * MS, 0, VCPU)
+    trace.threads = [(199, 199), (200, 199)]
+    trace.cgroups = [{"path": "/machine/web01", "nr_throttled": [5, 35], "throttled_ns": [100 * MS, 2500 * MS], "threads": [199, 200]}]
+
+
+@case(["explain", "--vm", "web01"], says=["QEMU thread qemu-system-x86 (tid 500) ran instead", "Keep other threads off the vCPU's CPU"],
+      never=["QEMU's own threads"])
+def the_main_loop_of_another_vm(trace):
+    """The main loop of db01 takes the CPU of web01's vCPU for 15 ms."""
+    neighbour, other = ("qemu-system-x86", 500), ("CPU 0/KVM", 501)
+    trace.entry(BEGIN, 0, VCPU)
+    trace.entry(BEGIN, 1, other)
+    for i in range(5):
+        at = BEGIN + i * 50 * MS + 5 * MS
+        trace.exit(at, 0, VCPU, "EXTERNAL_INTERRUPT")
+        trace.switch(at + 3 * US, 0, VCPU, "R+", neighbour)
+        trace.switch(at + 15 * MS, 0, neighbour, "S", VCPU)
+        trace.entry(at + 15 * MS + 3 * US, 0, VCPU)
+        trace.exit(at + 20 * MS, 1, other, "CPUID")
+        trace.entry(at + 20 * MS + 3 * US, 1, other)
+    trace.threads = [(199, 199), (200, 199), (500, 500), (501, 500)]
+
+
+@case(["stalls"], says=["2 vCPUs made no progress for 19.1 ms", "for 19.0 ms (99.7%) it was ready to run, but hog (tid 300) ran instead"],
+      never=["it slept until woken by vCPU 1"])
+def a_stall_behind_a_vcpu_that_has_the_lock(trace):
+    """vCPU 1 has QEMU's lock and is preempted for 20 ms; vCPU 0 waits for the lock from 1 ms later on."""
+    second = ("CPU 1/KVM", 201)
+    for maker in (200, 201):
+        trace.new_thread(BEGIN - 3 * MS + maker * US, QEMU, maker)
+    trace.entry(BEGIN, 0, VCPU)
+    trace.entry(BEGIN, 1, second, 1)
+    for i in range(5):
+        at = BEGIN + i * 50 * MS + 5 * MS
+        trace.exit(at, 1, second, vcpu=1)
+        trace.to_user(at + 2 * US, 1, second)
+        trace.switch(at + 10 * US, 1, second, "R+", HOG)
+        trace.io_exit(at + MS)
+        trace.switch(at + MS + 10 * US, 0, VCPU, "S", IDLE)
+        trace.switch(at + 20 * MS, 1, HOG, "S", second)
+        trace.wakes(at + 20 * MS + 20 * US, 1, second, VCPU, 0)
+        trace.switch(at + 20 * MS + 25 * US, 0, IDLE, "R", VCPU)
+        trace.ioctl(at + 20 * MS + 50 * US, 1, second, KVM_RUN)
+        trace.entry(at + 20 * MS + 60 * US, 1, second, 1)
+        trace.run_again(at + 20 * MS + 70 * US)
 
 
 @case(["explain"], ["advise"], never=["deep sleep", "cpu_dma_latency"])
@@ -1050,7 +1108,7 @@ def write_session(path, trace):
     path.mkdir()
     (path / "trace.dat").write_text(trace.text(), encoding="utf-8")
     session = {"version": 1, "closed": True, "command": ["qemu"], "vms": [{"pid": 199, "name": "web01"}, {"pid": 500, "name": "db01"}],
-               "threads": [{"tid": tid, "pid": process, "name": "x"} for tid, process in trace.threads],
+               "threads": [{"tid": tid, "pid": process, "name": "x"} for tid, process in trace.threads], "cgroups": trace.cgroups,
                "parts": [{"name": "trace.dat", "size": (path / "trace.dat").stat().st_size}]}
     (path / "session.json").write_text(json.dumps(session), encoding="utf-8")
 

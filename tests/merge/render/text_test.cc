@@ -44,7 +44,9 @@ TEST(TextTest, RatesOfVcpusThatRanOneAfterAnotherAreNotSummedUp) {
     row.totals.end = Timestamp((begin + 1) * 1'000'000'000);
   }
   EXPECT_EQ(exits_per_second_together(report), std::nullopt);
-  report.vcpus[1].totals.begin = Timestamp(500'000'000);
+  report.vcpus[1].totals.begin = Timestamp(50'000'000);
+  EXPECT_EQ(exits_per_second_together(report), std::nullopt);
+  report.vcpus[1].totals.end = report.vcpus[0].totals.end;
   EXPECT_EQ(exits_per_second_together(report), 600u);
 }
 

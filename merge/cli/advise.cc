@@ -7,14 +7,12 @@ namespace {
 
 struct AdviseArguments {
   PassOptions pass;
-  SelectionOptions which;
   std::string assume, format = "text";
   Output output;
 };
 
 Result<void> run_advise(AdviseArguments& options) {
   if (auto begun = begin_reading(options.pass.input, options.output); !begun) return begun;
-  if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
   auto advice = trapline::run_advise(options.pass, options.assume == "no-quota", progress_line());
   if (!advice) return tl::unexpected(std::move(advice).error());
   return print_as(options.format, make_report(*advice), options.output);
@@ -27,7 +25,7 @@ void add_advise(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("advise", "Say what to change, and how much busy time that saves");
   add_input_options(*command, options->pass.input);
-  add_selection(*command, options->which, {}, false);
+  add_selection(*command, options->pass.which, {}, false);
   const OptionGroup more(*command, kRest);
   more.choice("--assume", options->assume, {"no-quota"}, "No CPU quota limits the vCPUs");
   const OptionGroup output(*command, kOutput);

@@ -86,14 +86,14 @@ void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std:
   qemu.flag("--no-qemu-events", none, "Record none of QEMU's events")->excludes(events);
 }
 
-ReportOptions page_options(const InputOptions& input, const SelectionOptions& which) {
+ReportOptions page_options(const PassOptions& pass) {
   ReportOptions options;
   options.by_default = options.page = true;
   for (const TableKind& kind : table_kinds())
     if (kind.in_page == InPage::kAlways) options.tables[std::string(kind.option)];
   options.tool = "trapline " TRAPLINE_VERSION;
-  std::vector<std::string> words = recording_words(input);
-  for (std::string& word : which.words()) words.push_back(std::move(word));
+  std::vector<std::string> words = recording_words(pass.input);
+  for (std::string& word : pass.which.words()) words.push_back(std::move(word));
   options.recording = shell_text(words);
   options.command = std::move(words);
   options.command.insert(options.command.begin(), "report");

@@ -67,7 +67,7 @@ void on_run(CLI::App& command, int& status, const std::shared_ptr<Options>& opti
 [[nodiscard]] std::vector<std::string> recording_words(const InputOptions& input);
 // Returns the options for a page about these recordings: the tables that it shows, and the `report`
 // command for the same recordings and selection.
-[[nodiscard]] ReportOptions page_options(const InputOptions& input, const SelectionOptions& which);
+[[nodiscard]] ReportOptions page_options(const PassOptions& pass);
 
 // If the user named no recording, takes the default folder of `trapline record` and says so.
 // Returns an Error (kUsage), which says what to type, if stdin may be the recording, or if that

@@ -18,7 +18,6 @@ struct DiffArguments {
   std::vector<std::string> paths;
   CompareOptions compare;
   CompareChoice choice;
-  SelectionOptions which;
   double confidence = 95;
   Output output;
   std::string flame;
@@ -88,10 +87,9 @@ Result<void> complete(DiffArguments& options) {
   }
   options.compare.confidence = options.confidence / 100;
   sides.flame = !options.flame.empty();
-  if (auto parsed = options.which.parse(sides.which); !parsed) return parsed;
-  if (options.choice.format == "html" && !options.which.exits.empty()) {
+  if (options.choice.format == "html" && !sides.which.exits.empty()) {
     return fail(ErrorKind::kUsage, "{} needs --format text, json or csv; the page has all exits",
-                options.which.exits.text());
+                sides.which.exits.text());
   }
   return complete(options.choice, sides);
 }
@@ -108,7 +106,7 @@ Result<std::string> diff_page(const DiffArguments& options, const Comparison& co
     pass.input = sides.common;
     pass.input.paths = files_of(*paths[i]);
     pass.which = sides.which;
-    auto run = run_page(pass, page_options(pass.input, options.which), progress);
+    auto run = run_page(pass, page_options(pass), progress);
     if (!run) return tl::unexpected(std::move(run).error());
     if (!run->status) return tl::unexpected(std::move(run->status).error());
     recordings[i] = std::move(run->recording);
@@ -159,7 +157,7 @@ void add_diff(CLI::App& app, int& status) {
   rest.add("--before", options->compare.before, "FILE...",
            "The runs of the first side, a recording each: --before run/a-*");
   rest.add("--after", options->compare.after, "FILE...", "The runs of the second side");
-  add_selection(*command, options->which);
+  add_selection(*command, options->compare.which);
   add_compare_choice(*command, options->choice, options->compare, true);
   rest.rare()
       .add("--confidence", options->confidence, "",

@@ -8,7 +8,6 @@ namespace {
 
 struct ExplainArguments {
   PassOptions pass;
-  SelectionOptions which;
   std::string around = "max", guest_span, format = "text";
   Output output;
   std::size_t worst = 10;
@@ -25,12 +24,11 @@ Result<void> run_spans(ExplainArguments& options) {
 
 Result<void> run_explain(ExplainArguments& options) {
   if (auto begun = begin_reading(options.pass.input, options.output); !begun) return begun;
-  const std::vector<std::string> choosing = options.which.vcpu_and_exit_words();
+  const std::vector<std::string> choosing = options.pass.which.vcpu_and_exit_words();
   if (!options.guest_span.empty() && !choosing.empty()) {
     return fail(ErrorKind::kUsage, "{} chooses an exit and cannot be given with --guest-span",
                 choosing.front());
   }
-  if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
   if (!options.guest_span.empty()) return run_spans(options);
   if (options.format == "csv") {
     return fail(ErrorKind::kUsage,
@@ -55,7 +53,7 @@ void add_explain(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("explain", "Explain why one exit took so long, and who kept it waiting");
   add_input_options(*command, options->pass.input);
-  add_selection(*command, options->which);
+  add_selection(*command, options->pass.which);
   const OptionGroup output(*command, kOutput);
   OptionGroup(*command, kWhich)
       .add("--around", options->around, "max|TIME",

@@ -18,7 +18,6 @@ namespace {
 
 struct ExportArguments {
   PassOptions pass;
-  SelectionOptions which;
   ExportOptions how;
   bool list = false, allow_empty = false;
   UniqueFd perfetto;  // listens for Perfetto's UI; unset: a file is written
@@ -71,16 +70,15 @@ Result<void> complete_export(ExportArguments& options) {
     if (!file) return tl::unexpected(std::move(file).error());
     options.how.output = *file;
   }
-  if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
   if (options.how.kernel && (options.how.format != "folded" || options.how.weight != "time"))
     return fail(ErrorKind::kUsage, "--kernel needs --format folded, and takes no --weight");
   const std::string& format_name = options.how.format;
   const bool rows = format_name == "jsonl" || format_name == "arrays" || format_name == "csv";
   const bool guest_rows = rows && options.how.rows == "guest-spans";
   if (rows && options.how.rows != "exits" && options.how.rows != "faults" &&
-      options.how.rows != "working-set" && !options.which.exits.empty()) {
+      options.how.rows != "working-set" && !options.pass.which.exits.empty()) {
     return fail(ErrorKind::kUsage, "--rows {} with {}: these rows are no exits; give one of them",
-                options.how.rows, options.which.exits.text());
+                options.how.rows, options.pass.which.exits.text());
   }
   if (options.how.guest_span.empty()) {
     if (!guest_rows) return {};
@@ -163,12 +161,11 @@ void add_row_options(CLI::App& command, ExportArguments& options) {
 
 }  // namespace
 
-Result<void> open_in_perfetto(const PassOptions& pass, const SelectionOptions& which) {
+Result<void> open_in_perfetto(const PassOptions& pass) {
   auto listening = listen_for_perfetto();
   if (!listening) return tl::unexpected(std::move(listening).error());
   ExportArguments options;
   options.pass = pass;
-  options.which = which;
   options.how.format = "perfetto";
   options.how.force = true;
   options.perfetto = std::move(*listening);
@@ -183,7 +180,7 @@ void add_export(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("export", "Write exits and other spans in the formats of other tools");
   add_input_options(*command, options->pass.input);
-  add_selection(*command, options->which);
+  add_selection(*command, options->pass.which);
   const OptionGroup rest(*command, kRest), output(*command, kOutput);
   output.add("--format", options->how.format, "FORMAT", "The format: see --list");
   rest.flag("--list", options->list, "List the formats");

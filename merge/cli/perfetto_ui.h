@@ -5,7 +5,6 @@
 
 #include "backend_ftrace/base/result.h"
 #include "backend_ftrace/base/unique_fd.h"
-#include "merge/cli/selection.h"
 #include "merge/pass/pass.h"
 
 namespace trapline::cli {
@@ -18,6 +17,6 @@ namespace trapline::cli {
 // file at once, and returns when the UI has read it.
 [[nodiscard]] Result<void> show_in_perfetto(const std::string& path, UniqueFd listening);
 // Exports the selected part of a recording, and shows it in the UI. Returns the recording's status.
-[[nodiscard]] Result<void> open_in_perfetto(const PassOptions& pass, const SelectionOptions& which);
+[[nodiscard]] Result<void> open_in_perfetto(const PassOptions& pass);
 
 }  // namespace trapline::cli

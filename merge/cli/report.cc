@@ -21,7 +21,6 @@ namespace {
 struct ReportArguments {
   PassOptions pass;
   ReportOptions report;
-  SelectionOptions which;
   std::string sort, guest_span;
   std::vector<std::string> spans;
   std::string format = "text";
@@ -48,11 +47,11 @@ Result<void> complete_guest_spans(ReportArguments& options) {
     options.report.by_text = "reason";
   }
   if (options.guest_span.empty()) return {};
-  if (!options.which.vcpu_and_exit_words().empty()) {
+  if (!options.pass.which.vcpu_and_exit_words().empty()) {
     return fail(ErrorKind::kUsage,
                 "--guest-span with {}: the guest's intervals are of all exits, and may end on any "
                 "vCPU; give one without the other",
-                options.which.vcpu_and_exit_words().front());
+                options.pass.which.vcpu_and_exit_words().front());
   }
   auto spec = parse_guest_span(options.guest_span);
   if (!spec) return tl::unexpected(std::move(spec).error());
@@ -62,9 +61,9 @@ Result<void> complete_guest_spans(ReportArguments& options) {
 
 // Refuses options that choose exits if a page is wanted: the page has all exits.
 Result<void> check_page_words(const ReportArguments& options) {
-  if (wants_page(options) && !options.which.exits.empty()) {
+  if (wants_page(options) && !options.pass.which.exits.empty()) {
     return fail(ErrorKind::kUsage, "{} needs --format text, json or csv; the page has all exits",
-                options.which.exits.text());
+                options.pass.which.exits.text());
   }
   return options.format == "html" ? check_page() : Result<void>();
 }
@@ -76,7 +75,7 @@ Result<void> complete(ReportArguments& options) {
     return fail(ErrorKind::kUsage, "--budget needs --format json");
   if (auto checked = complete_guest_spans(options); !checked) return checked;
   options.report.by_default = options.by->count() == 0;
-  options.report.halts = !options.which.exits.reason.empty();
+  options.report.halts = !options.pass.which.exits.reason.empty();
   options.report.requests = options.report.by_text == "span";
   for (const std::string& text : options.spans) {
     auto spec = parse_request_spec(text);
@@ -85,10 +84,10 @@ Result<void> complete(ReportArguments& options) {
   }
   if (!options.spans.empty() && !options.report.requests)
     return fail(ErrorKind::kUsage, "--span needs --by span");
-  if (options.report.requests && !options.which.exits.empty()) {
+  if (options.report.requests && !options.pass.which.exits.empty()) {
     return fail(ErrorKind::kUsage,
                 "--by span with {}: requests are no exits; give one without the other",
-                options.which.exits.text());
+                options.pass.which.exits.text());
   }
   if (!options.report.requests) {
     auto dimensions = parse_dimensions(options.report.by_text, "span or guest-span");
@@ -96,10 +95,10 @@ Result<void> complete(ReportArguments& options) {
     options.report.by = std::move(*dimensions);
   }
   if (!options.report.phases.empty()) options.report.tables["--phases"];
-  if (options.report.asks("--phases") && !options.which.exits.empty()) {
+  if (options.report.asks("--phases") && !options.pass.which.exits.empty()) {
     return fail(ErrorKind::kUsage,
                 "--phases with {}: an exit may begin a phase; give one without the other",
-                options.which.exits.text());
+                options.pass.which.exits.text());
   }
   // Programs read JSON and CSV, so these keep the order of earlier versions, by total.
   const std::string order = options.format == "text" ? "share" : "total";
@@ -108,14 +107,14 @@ Result<void> complete(ReportArguments& options) {
   options.report.sort = *sort;
   if (auto tables = make_tables(options.report); !tables)
     return tl::unexpected(std::move(tables).error());
-  return options.which.parse(options.pass.which);
+  return {};
 }
 
 RecordingWords words_of(const ReportArguments& options) {
   std::vector<std::string> recording = recording_words(options.pass.input);
-  for (std::string& word : options.which.vcpu_and_exit_words())
+  for (std::string& word : options.pass.which.vcpu_and_exit_words())
     recording.push_back(std::move(word));
-  const std::string interval = shell_text(options.which.time_words());
+  const std::string interval = shell_text(options.pass.which.time_words());
   return {shell_text(recording), interval.empty() ? "" : " " + interval};
 }
 
@@ -182,7 +181,7 @@ Result<GuestSpanSpec> guest_spans_of(const ReportArguments& options) {
     return fail(ErrorKind::kUsage, "--guest-span needs --by guest-span, or --format html");
   const ReportOptions& report = options.report;
   if (!report.tables.empty() || !report.phases.empty() || !options.spans.empty() ||
-      !options.which.empty() || options.budget_kb) {
+      !options.pass.which.empty() || options.budget_kb) {
     return fail(ErrorKind::kUsage,
                 "--by guest-span as text, JSON or CSV takes --guest-span and --top only; "
                 "--format html has other tables beside it");
@@ -202,7 +201,7 @@ int run_guest_spans(ReportArguments& options) {
 }
 
 Result<ReportRun> run_page(const ReportArguments& options, const Progress& progress) {
-  ReportOptions about = page_options(options.pass.input, options.which);
+  ReportOptions about = page_options(options.pass);
   about.phases = options.report.phases;
   for (const TableKind& kind : table_kinds()) {
     const auto requested = options.report.tables.find(kind.option);
@@ -223,7 +222,7 @@ int run_report(ReportArguments& options) {
   if (options.open == "perfetto") {
     if (options.format_option->count() != 0 || !options.output.file.empty())
       return fail_with({"--open=perfetto takes no --format and no -o", ErrorKind::kUsage});
-    const auto shown = open_in_perfetto(options.pass, options.which);
+    const auto shown = open_in_perfetto(options.pass);
     return shown ? 0 : fail_with(shown.error());
   }
   if (opens) {
@@ -286,7 +285,7 @@ void add_report(CLI::App& app, int& status) {
       "NAME=PATTERN: a phase of --phases begins where the guest's console or a marker "
       "says PATTERN, at function:NAME, or at an exit from a guest address in "
       "0xFIRST..0xLAST; repeatable");
-  add_selection(*command, options->which);
+  add_selection(*command, options->pass.which);
   options->format_option =
       output.choice("--format", options->format, {"text", "json", "csv", "html", "page-data"},
                     "html: a page for a browser; page-data: its JSON");

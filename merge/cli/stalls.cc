@@ -13,7 +13,6 @@ namespace {
 
 struct StallsArguments {
   PassOptions pass;
-  SelectionOptions which;
   std::string least = "10ms", format = "text";
   std::size_t top = 10;
   Output output;
@@ -21,7 +20,6 @@ struct StallsArguments {
 
 Result<void> run_stalls(StallsArguments& options) {
   if (auto begun = begin_reading(options.pass.input, options.output); !begun) return begun;
-  if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
   auto least = parse_duration("--min", options.least);
   if (!least) return tl::unexpected(std::move(least).error());
   if (*least == 0) return fail(ErrorKind::kUsage, "--min 0: every exit would be a stall; use 10ms");
@@ -40,7 +38,7 @@ void add_stalls(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("stalls", "Find when a vCPU, or a whole VM, made no progress, and why");
   add_input_options(*command, options->pass.input);
-  add_selection(*command, options->which);
+  add_selection(*command, options->pass.which);
   const OptionGroup tables(*command, kTables), output(*command, kOutput);
   tables.add("--min", options->least, "TIME", "Only stalls that lasted at least this long")
       ->capture_default_str();

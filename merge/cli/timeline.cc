@@ -14,7 +14,6 @@ namespace {
 
 struct TimelineArguments {
   PassOptions pass;
-  SelectionOptions which;
   std::string around, context, format = "text";
   Output output;
 };
@@ -31,14 +30,12 @@ Interval around(TimeSpec first, TimeSpec last, std::uint64_t margin) {
   return {first, last};
 }
 
-// Parses --from and --to, or --around with its context.
+// Parses --around and --context.
 Result<std::optional<std::uint64_t>> parse_window(TimelineArguments& options) {
-  if (auto parsed = options.which.parse(options.pass.which); !parsed)
-    return tl::unexpected(std::move(parsed).error());
   if (!options.around.empty() && options.around != "max") {
-    auto time = parse_named_time("--around", options.around);
+    auto time = parse_time_spec("--around", options.around);
     if (!time) return tl::unexpected(std::move(time).error());
-    options.pass.which.from = options.pass.which.to = *time;
+    options.pass.which.from = options.pass.which.to = {"--around", *time};
   }
   if (options.context.empty()) return std::nullopt;
   return parse_duration("--context", options.context);
@@ -74,7 +71,7 @@ Result<void> nothing_printed(const TimelineArguments& options, const PassEnd& pa
 Result<void> print_page_of(const TimelineArguments& options, Pass pass, const Interval& interval) {
   constexpr std::uint64_t kAfter = 100'000'000;
   const auto& [from, to] = interval;
-  ReportOptions about = page_options(options.pass.input, options.which);
+  ReportOptions about = page_options(options.pass);
   about.command.front() = "timeline";
   for (const auto& [name, text] :
        {std::pair{"--around", &options.around}, std::pair{"--context", &options.context}}) {
@@ -114,16 +111,16 @@ Result<void> print_text(const TimelineArguments& options, Pass pass, const Inter
 Result<void> print_timeline(TimelineArguments& options) {
   if (auto begun = begin_reading(options.pass.input, options.output); !begun) return begun;
   if (options.format == "html") {
-    if (!options.which.exits.empty()) {
+    if (!options.pass.which.exits.empty()) {
       return fail(ErrorKind::kUsage, "{} needs --format text; the page shows all exits",
-                  options.which.exits.text());
+                  options.pass.which.exits.text());
     }
     if (auto checked = check_page(); !checked) return checked;
   }
   auto context = parse_window(options);
   if (!context) return tl::unexpected(std::move(context).error());
   options.pass.longest = options.around == "max";
-  options.pass.chosen = !options.which.exits.empty();
+  options.pass.chosen = !options.pass.which.exits.empty();
   auto pass = Pass::open(options.pass, progress_line());
   if (!pass) return tl::unexpected(std::move(pass).error());
   auto interval = interval_of(options, *pass, *context);
@@ -143,7 +140,7 @@ void add_timeline(CLI::App& app, int& status) {
       app.add_subcommand("timeline", "Print the events of kernel, QEMU and guest in order of time");
   add_input_options(*command, options->pass.input);
   const OptionGroup which(*command, kWhich), output(*command, kOutput);
-  add_selection(*command, options->which);
+  add_selection(*command, options->pass.which);
   which
       .add("--around", options->around, "max|TIME",
            "max: around the longest exit, halts excepted; or around this time")

@@ -12,7 +12,6 @@ namespace {
 
 struct TopArguments {
   live::TopOptions top;
-  SelectionOptions which;
   std::string by = "reason", sort, interval, save, color = "auto";
   bool no_sched = false;
   std::uint64_t memory_mb = 8;
@@ -30,9 +29,7 @@ Result<void> complete(TopArguments& options) {
   }
   const std::string sort = !options.sort.empty() ? options.sort : top.to_batch ? "total" : "share";
   if (auto parsed = assign(top.engine.sort, parse_sort(sort)); !parsed) return parsed;
-  if (auto parsed = options.which.parse(top.engine.which); !parsed)
-    return tl::unexpected(std::move(parsed).error());
-  top.engine.chosen = shell_text(options.which.vcpu_and_exit_words());
+  top.engine.chosen = shell_text(top.engine.which.vcpu_and_exit_words());
   if (!options.interval.empty()) {
     auto interval = parse_duration("--interval", options.interval, BareNumber::kSeconds);
     if (auto parsed = assign(top.engine.interval_ns, std::move(interval)); !parsed) return parsed;
@@ -78,7 +75,7 @@ void add_top(CLI::App& app, int& status) {
              "By a column, total or key (default: share; with --batch total)");
   tables.add("--top", top.engine.top, "", "Rows to print with --batch; 0: all")
       ->capture_default_str();
-  add_selection(*command, options->which, " (not waits and requests)");
+  add_selection(*command, top.engine.which, " (not waits and requests)");
   rest.flag("--no-sched", options->no_sched,
             "Record no scheduler events: preempted and blocked time counts as kernel or "
             "user time");

@@ -72,13 +72,6 @@ Result<TimeSpec> parse_time_spec(std::string_view option, std::string_view text)
   return TimeSpec{*ns, relative};
 }
 
-Result<NamedTime> parse_named_time(std::string_view option, std::string_view text) {
-  if (text.empty()) return NamedTime{option, {}};
-  const auto time = parse_time_spec(option, text);
-  if (!time) return tl::unexpected(time.error());
-  return NamedTime{option, *time};
-}
-
 Result<void> check_window(const Timeline& timeline, const NamedTime& from, const NamedTime& to) {
   if (!from.time && !to.time) return {};
   const std::optional<Interval> interval = interval_of(timeline, Whose::kAll);
@@ -184,6 +177,28 @@ std::string ExitFilter::text() const {
   std::string all;
   for (const auto& [option, pattern] : options())
     all += fmt::format("{}{} {}", all.empty() ? "" : " and ", option, printable(pattern));
+  return all;
+}
+
+std::vector<std::string> Selection::vcpu_and_exit_words() const {
+  std::vector<std::string> words;
+  if (!vcpus.vm.empty()) words = {"--vm", vcpus.vm};
+  if (vcpus.vcpu) words.insert(words.end(), {"--vcpu", std::to_string(*vcpus.vcpu)});
+  for (const auto& [option, pattern] : exits.options())
+    words.insert(words.end(), {std::string(option), pattern});
+  return words;
+}
+
+std::vector<std::string> Selection::time_words() const {
+  std::vector<std::string> words;
+  if (!from.text.empty()) words = {"--from", from.text};
+  if (!to.text.empty()) words.insert(words.end(), {"--to", to.text});
+  return words;
+}
+
+std::vector<std::string> Selection::words() const {
+  std::vector<std::string> all = vcpu_and_exit_words();
+  for (std::string& word : time_words()) all.push_back(std::move(word));
   return all;
 }
 

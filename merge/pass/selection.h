@@ -21,12 +21,11 @@ namespace trapline {
 
 // An option and its time, for messages.
 struct NamedTime {
-  std::string_view option;
-  std::optional<TimeSpec> time;
+  std::string_view option{};
+  std::optional<TimeSpec> time{};
+  std::string text{};  // as the user typed it
 };
 [[nodiscard]] Result<TimeSpec> parse_time_spec(std::string_view option, std::string_view text);
-// Parses an option's time; an empty text gives no time.
-[[nodiscard]] Result<NamedTime> parse_named_time(std::string_view option, std::string_view text);
 
 // Checks an interval; call it before the timeline is read. Errors (kUsage): `from` is after `to`;
 // `from` is after the recording's end, or `to` before its beginning. The Errors print the
@@ -71,6 +70,11 @@ struct Selection {
   VcpuFilter vcpus;
   ExitFilter exits;
   NamedTime from, to;  // events before and after are ignored
+  [[nodiscard]] bool empty() const { return words().empty(); }
+  // Return the options as the user typed them: {"--vm", "web01"}; all of them, or a part.
+  [[nodiscard]] std::vector<std::string> words() const;
+  [[nodiscard]] std::vector<std::string> vcpu_and_exit_words() const;
+  [[nodiscard]] std::vector<std::string> time_words() const;
 };
 
 // Returns "--device rtcc: no exit has this device; there are rtc, vga", with the names most like

@@ -10,9 +10,9 @@ namespace {
 Result<ReportRun> report_from(const std::string& recording, std::string_view from) {
   PassOptions what;
   what.input.paths = {std::string(TRAPLINE_TEST_DATA) + "/" + recording};
-  const auto time = parse_named_time("--from", from);
+  const auto time = parse_time_spec("--from", from);
   EXPECT_TRUE(time);
-  what.which.from = *time;
+  what.which.from = {"--from", *time};
   return run_report(what, {}, {});
 }
 

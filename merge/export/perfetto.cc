@@ -47,7 +47,7 @@ class Texts {
   [[nodiscard]] Text reason(const ExitSpan& exit) {
     const auto [place, is_new] = reasons_.try_emplace(packed(exit.reason, exit.source));
     const Source& source = timeline_.source(exit.source);
-    if (is_new) place->second = kept(reason_text(source, exit.reason), &Writer::name);
+    if (is_new) place->second = kept(source.reason_name(exit.reason), &Writer::name);
     return place->second.as_text();
   }
   [[nodiscard]] Text detail(const ExitSpan& exit) {
@@ -59,7 +59,8 @@ class Texts {
     const auto [place, is_new] = userspace_reasons_.try_emplace(key);
     const Source& source = timeline_.source(exit.source);
     if (is_new)
-      place->second = kept(source.userspace_reason(exit.userspace_reason), &Writer::value);
+      place->second = kept(source.reason_name({exit.userspace_reason, ExitReason::kIsaUserspace}),
+                           &Writer::value);
     return place->second.as_text();
   }
   // Returns "interrupt 0x31", as a slice's name.

@@ -486,7 +486,7 @@ class ExitRowExporter final : public RowExporter {
     const std::string& cells = exits_.of(exit, [&] {
       const bool none = exit.detail.kind == DetailKind::kNone;
       const Source& source = context_.timeline.source(exit.source);
-      return writer_.cell(kReasonAt, writer_.quote(reason_text(source, exit.reason))) +
+      return writer_.cell(kReasonAt, writer_.quote(source.reason_name(exit.reason))) +
              writer_.cell(kReasonAt + 1, none ? std::string(writer_.nothing_text())
                                               : writer_.quote(detail_text(exit.detail)));
     });

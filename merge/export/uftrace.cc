@@ -41,7 +41,7 @@ class UftraceExporter final : public Exporter {
            SpanClass::kFunctions;
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
-    const std::string reason = reason_text(context_.timeline.source(exit.source), exit.reason),
+    const std::string reason = context_.timeline.source(exit.source).reason_name(exit.reason),
                       detail = detail_text(exit.detail);
     std::string arguments;
     append(arguments, exit.rip);

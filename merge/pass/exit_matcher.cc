@@ -33,7 +33,7 @@ ExitMatcher::ExitMatcher(const ExitFilter& filter, SourceOf source)
 
 std::string ExitMatcher::name_of(Kind kind, const Key& key, const ExitSpan& exit,
                                  const Pipeline& pipeline) const {
-  if (kind == kReason) return printable(reason_text(source_(exit), exit.reason));
+  if (kind == kReason) return printable(source_(exit).reason_name(exit.reason));
   if (kind == kDetail) return detail_text(exit.detail);
   return name_or_dash(pipeline.names(), static_cast<NameId>(key[0]));
 }

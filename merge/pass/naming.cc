@@ -19,11 +19,6 @@ std::string system_register(std::uint64_t packed) {
 
 }  // namespace
 
-std::string reason_text(const Source& source, const ExitReason& reason) {
-  if (reason.isa == ExitReason::kIsaUserspace) return source.userspace_reason(reason.reason);
-  return source.exit_reason(reason.isa, reason.reason, reason.exception_class);
-}
-
 std::string detail_text(const KvmDetail& detail) {
   constexpr std::string_view kKinds[] = {"port", "mmio",  "msr",       "sysreg",
                                          "cr",   "cpuid", "hypercall", "page-fault"};

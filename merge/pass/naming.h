@@ -25,8 +25,6 @@ namespace trapline {
 
 // The words for what an exit was, the same in every report, timeline and export.
 
-// Returns "io", "EXTERNAL_INTERRUPT", "DABT_LOW": the recording's own name, else the number.
-[[nodiscard]] std::string reason_text(const Source& source, const ExitReason& reason);
 // Returns "port 0x402 write", "mmio 0xfed000f0 read", "msr 0x6e0 write", "cpuid 0x40000000",
 // "sysreg S3_0_C12_C11_5 write", "cr0 write", "hypercall 0x5", "page-fault 0x1000"; "-" without a
 // detail.

@@ -117,15 +117,9 @@ void TriggerMatcher::start_tracking(bool kvm_exit) {
     want(*event, false);
 }
 
-std::string TriggerMatcher::reason_of(const ExitReason& reason) const {
-  const kernel_events::ReasonNames& names = formats_.reasons();
-  return reason.isa == ExitReason::kIsaUserspace
-             ? names.of_userspace(reason.reason)
-             : names.of_exit(reason.isa, reason.reason, reason.exception_class);
-}
-
 bool TriggerMatcher::may_hit(const ExitReason& reason) const {
-  return trigger_.reason.empty() ? !is_halt(reason) : reason_of(reason) == trigger_.reason;
+  return trigger_.reason.empty() ? !is_halt(reason)
+                                 : formats_.reasons().of(reason) == trigger_.reason;
 }
 
 void TriggerMatcher::add_hit(std::uint64_t start, std::uint64_t end, ThreadId thread,
@@ -138,7 +132,8 @@ void TriggerMatcher::check_ended() {
   for (const ExitSpan& exit : tracking_->ended) {
     const bool hits = trigger_.reason.empty() ? !exit.halt : may_hit(exit.reason);
     if (exit.total() <= trigger_.longer_than_ns || !hits) continue;
-    add_hit(exit.start.ns(), exit.end.ns(), exit.thread, exit.vcpu, reason_of(exit.reason));
+    add_hit(exit.start.ns(), exit.end.ns(), exit.thread, exit.vcpu,
+            formats_.reasons().of(exit.reason));
   }
   tracking_->ended.clear();
   for (const Stall& stall : tracking_->stalls) {
@@ -191,7 +186,7 @@ void TriggerMatcher::look_near_loss(const Event& event, const ExitSpan* span) {
   if (ended && ended->end && ended->begin.ns() == open.start) return;
   const std::uint64_t end = event.at.ns();
   if (end <= open.start || end - open.start <= trigger_.longer_than_ns) return;
-  add_hit(open.start, end, thread, open.vcpu, reason_of(open.reason), false, true);
+  add_hit(open.start, end, thread, open.vcpu, formats_.reasons().of(open.reason), false, true);
 }
 
 void TriggerMatcher::on_lost(std::uint32_t cpu, std::uint64_t from, std::uint64_t to) {
@@ -242,7 +237,7 @@ void TriggerMatcher::look_after_open(std::uint64_t now, const Alive& alive) {
     if (alive(thread) == false) {
       forgotten_[thread] = start;
       if (!was_certain) continue;
-      add_hit(start, now, thread, exit.vcpu, reason_of(exit.reason), true);
+      add_hit(start, now, thread, exit.vcpu, formats_.reasons().of(exit.reason), true);
     } else if (was_certain || now - start > std::max(trigger_.longer_than_ns, kLongOpen)) {
       certain[thread] = start;
     }
@@ -264,7 +259,7 @@ void TriggerMatcher::finish(std::uint64_t now, const Alive& alive) {
     if (is_in(forgotten_, thread, start) ||
         (!is_in(certain_, thread, start) && alive(thread) != true))
       continue;
-    add_hit(start, now, thread, exit.vcpu, reason_of(exit.reason), true);
+    add_hit(start, now, thread, exit.vcpu, formats_.reasons().of(exit.reason), true);
   }
   tracking_->pipeline.finish();
   check_ended();

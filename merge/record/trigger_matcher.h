@@ -79,7 +79,6 @@ class TriggerMatcher {
   TriggerMatcher(Trigger trigger, kernel_events::Formats formats);
   void want(const KernelEvent& event, bool wanted);
   void start_tracking(bool kvm_exit);
-  [[nodiscard]] std::string reason_of(const ExitReason& reason) const;
   [[nodiscard]] bool may_hit(const ExitReason& reason) const;
   [[nodiscard]] static bool is_in(const OpenExits& exits, ThreadId thread, std::uint64_t start);
   void add_hit(std::uint64_t start, std::uint64_t end, ThreadId thread, std::int32_t vcpu,

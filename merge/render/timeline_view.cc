@@ -175,7 +175,7 @@ void TimelineView::on_exit(const Event& event, const KvmExit& exit, const Place&
                            const Pipeline& pipeline) {
   const ExitReason why{exit.reason, exit.isa, exit.exception_class};
   print(event, place, 0, kBold, [&](std::string& out) {
-    out.append("exit ").append(printable(reason_text(timeline_.source_of(event), why)));
+    out.append("exit ").append(printable(timeline_.source_of(event).reason_name(why)));
     append_function(out += ", ", pipeline, event, why, exit.rip);
   });
 }
@@ -234,7 +234,8 @@ void TimelineView::show(const Event& event, const Place& place, const Pipeline& 
   if (const auto* exit = std::get_if<KvmUserspaceExit>(&event.payload)) {
     return print(event, place, 1, {}, [&](std::string& out) {
       out += "to user space: ";
-      out += printable(timeline_.source_of(event).userspace_reason(exit->reason));
+      out += printable(
+          timeline_.source_of(event).reason_name({exit->reason, ExitReason::kIsaUserspace}));
     });
   }
   if (const auto begin = pipeline.exits().user_ended()) {

@@ -208,7 +208,7 @@ std::string ExitKeys::text(const GroupKey& key, const Naming& names) const {
     const ThreadId thread{static_cast<std::int32_t>(word)};
     switch (dimension) {
       case Dimension::kReason:
-        return printable(reason_text(names.timeline.source(word & 0xff), unpack_reason(word)));
+        return printable(names.timeline.source(word & 0xff).reason_name(unpack_reason(word)));
       case Dimension::kDetail: {
         const KvmDetail detail = unpack_detail(word, key.words[at++]);
         return detail.kind == DetailKind::kPageFault ? std::string(ReportData::kFaultKey)

@@ -25,8 +25,7 @@ void ExitStacks::each(const Naming& names,
     const auto& [stack, source, isa, reason, exception_class, device] = key;
     std::string text;
     if (stack != kNoStack) text = printable(names.pipeline.stacks().text(stack)) + ';';
-    text +=
-        folded_frame(reason_text(names.timeline.source(source), {reason, isa, exception_class}));
+    text += folded_frame(names.timeline.source(source).reason_name({reason, isa, exception_class}));
     if (device != kNoName) text += ';' + folded_frame(names.names[device]);
     take(text, weight);
   }
@@ -51,7 +50,7 @@ void KernelStacks::each(const Naming& names,
     std::string inside = stack == 0 ? text_of(work, name) : std::string();
     for (KernelStackId at = stack; at != 0; at = kernel->frame(at).parent)
       inside.insert(0, text_of(kernel->frame(at).work, kernel->frame(at).name));
-    take(folded_frame(reason_text(names.timeline.source(source), reason)) + inside, ns);
+    take(folded_frame(names.timeline.source(source).reason_name(reason)) + inside, ns);
   }
   if (other_ != 0) take("[other]", other_);
 }

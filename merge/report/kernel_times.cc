@@ -116,7 +116,7 @@ class KernelTable : public TableSink {
     std::map<std::pair<std::string, std::string>, Sum> sums;
     for (const auto& [key, sum] : sums_) {
       const auto& [source, reason, work, name] = key;
-      sums[{printable(reason_text(names.timeline.source(source), reason)),
+      sums[{printable(names.timeline.source(source).reason_name(reason)),
             printable(kernel_work_text(work, names.names[name]))}]
           .add(sum);
     }

@@ -30,7 +30,7 @@ ExitRow exit_row(const ExitSpan& span, NameId function, const Naming& naming,
   ExitRow row{span,
               naming.vcpus.vcpu(span.thread, true),
               name_or_dash(naming.names, function),
-              printable(reason_text(source, span.reason)),
+              printable(source.reason_name(span.reason)),
               detail_text(span.detail),
               name_or_dash(naming.names, span.device),
               "-",
@@ -80,8 +80,9 @@ std::vector<std::string> OpenExits::sentences(const Naming& names) const {
     if (exit.rip != 0) text += fmt::format(" at {:#x}", exit.rip);
     if (!where.empty()) text += ", " + where;
     if (exit.userspace_reason != ExitSpan::kNoUserspaceReason)
-      text += ": " +
-              printable(names.timeline.source(exit.source).userspace_reason(exit.userspace_reason));
+      text +=
+          ": " + printable(names.timeline.source(exit.source)
+                               .reason_name({exit.userspace_reason, ExitReason::kIsaUserspace}));
     sentences.push_back(text + '.');
   }
   if (all_ > longest_.size())

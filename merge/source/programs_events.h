@@ -45,8 +45,8 @@ class ProgramsEvents : public Source {
     return printable(std::string_view(current_.text).substr(0, current_.text.find(' ')));
   }
   std::string event_text(const Event&) const override { return printable(current_.text); }
-  std::string userspace_reason(std::uint32_t reason) const override {
-    return run_exit_name(reason);
+  std::string reason_name(const ExitReason& exit) const override {
+    return exit.isa == ExitReason::kIsaUserspace ? run_exit_name(exit.reason) : "";
   }
 
  protected:

@@ -178,13 +178,11 @@ class Source {
       if (!how.comm.empty()) return how.comm;
     return name_of(thread);
   }
-  // Returns the kernel's own name for an exit reason, given by isa, reason and exception class.
-  [[nodiscard]] virtual std::string exit_reason(std::uint32_t, std::uint32_t, std::uint32_t) const {
-    return {};
-  }
+  // Returns the kernel's own name for a reason: "io", "EXTERNAL_INTERRUPT", "DABT_LOW"; the number
+  // if the recording has no name.
+  [[nodiscard]] virtual std::string reason_name(const ExitReason&) const { return {}; }
   // Returns the kernel function whose entry has this address (HostStep::kFunctionBegin).
   [[nodiscard]] virtual std::string kernel_function(std::uint64_t) const { return {}; }
-  [[nodiscard]] virtual std::string userspace_reason(std::uint32_t) const { return {}; }
 
  protected:
   // Do what next(), again(), counters() and comm() do, for a source that is not placed.

@@ -188,9 +188,9 @@ std::uint64_t read_all(std::unique_ptr<Source> source, Times times,
       hold(printed(from.event_text(event)), "an event's text is not printable");
       hold(printed(from.comm(event.thread)), "a thread's name is not printable");
       if (const auto* exit = std::get_if<KvmExit>(&event.payload))
-        (void)from.exit_reason(exit->isa, exit->reason, exit->exception_class);
+        (void)from.reason_name({exit->reason, exit->isa, exit->exception_class});
       if (const auto* exit = std::get_if<KvmUserspaceExit>(&event.payload))
-        (void)from.userspace_reason(exit->reason);
+        (void)from.reason_name({exit->reason, ExitReason::kIsaUserspace});
       if (const auto* host = std::get_if<HostEvent>(&event.payload))
         (void)from.kernel_function(host->address);
     }

@@ -31,9 +31,9 @@ void decode(std::string_view text, std::string_view events, std::size_t number) 
     (void)formats.name(event.type);
     (void)formats.comm(event.thread);
     if (const auto* exit = std::get_if<KvmExit>(&event.payload))
-      (void)formats.reasons().of_exit(exit->isa, exit->reason, exit->exception_class);
+      (void)formats.reasons().of({exit->reason, exit->isa, exit->exception_class});
     if (const auto* exit = std::get_if<KvmUserspaceExit>(&event.payload))
-      (void)formats.reasons().of_userspace(exit->reason);
+      (void)formats.reasons().of({exit->reason, ExitReason::kIsaUserspace});
   }
 }
 

@@ -39,7 +39,7 @@ void read(const KernelEvent& known, std::string_view events) {
     std::memcpy(bytes.data(), &kType, 2);
     (void)formats->decode({1, bytes.data(), static_cast<std::uint32_t>(bytes.size())}, event);
     if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
-      const auto name = formats->reasons().of_exit(exit->isa, exit->reason, exit->exception_class);
+      const auto name = formats->reasons().of({exit->reason, exit->isa, exit->exception_class});
       fuzz::hold(printable(name) == name, "a reason's name is not printable");
     }
     const auto text = formats->texts().text(

@@ -53,9 +53,8 @@ class MemorySource final : public Source {
   [[nodiscard]] Capabilities capabilities() const override { return capabilities_; }
   [[nodiscard]] std::string event_name(const Event&) const override { return "memory:event"; }
   [[nodiscard]] std::string event_text(const Event&) const override { return {}; }
-  [[nodiscard]] std::string exit_reason(std::uint32_t, std::uint32_t reason,
-                                        std::uint32_t) const override {
-    return "reason " + std::to_string(reason);
+  [[nodiscard]] std::string reason_name(const ExitReason& exit) const override {
+    return exit.isa == ExitReason::kIsaUserspace ? "" : "reason " + std::to_string(exit.reason);
   }
 
  private:

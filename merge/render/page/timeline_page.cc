@@ -65,7 +65,7 @@ void TimelinePage::event(const Event& event, const Pipeline& pipeline) {
 }
 
 void TimelinePage::exit(const ExitSpan& exit, const Pipeline& pipeline) {
-  const std::string reason = printable(reason_text(timeline_.source(exit.source), exit.reason));
+  const std::string reason = printable(timeline_.source(exit.source).reason_name(exit.reason));
   for (const PartInterval& interval : exit.intervals) {
     const bool user = interval.part == Part::kUser;
     std::string text = interval.part == Part::kKernel ? "kernel: " + reason

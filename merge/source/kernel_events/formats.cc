@@ -48,8 +48,8 @@ std::string riscv_cause(std::uint32_t cause, std::uint32_t exception_class) {
 
 }  // namespace
 
-std::string ReasonNames::of_exit(std::uint32_t isa, std::uint32_t reason,
-                                 std::uint32_t exception_class) const {
+std::string ReasonNames::of(const ExitReason& exit) const {
+  const auto& [reason, isa, exception_class] = exit;
   constexpr std::uint32_t kVmx = 1, kVmxReasonMask = 0xffff, kVmxFailedEntry = 1u << 31, kTrap = 2;
   if (isa == kIsaArm64) {
     return reason == kTrap ? named(arm64_class, exception_class, "class ")
@@ -61,12 +61,11 @@ std::string ReasonNames::of_exit(std::uint32_t isa, std::uint32_t reason,
     return named(vmx, reason & kVmxReasonMask, "") +
            ((reason & kVmxFailedEntry) != 0 ? " FAILED_VMENTRY" : "");
   }
+  if (isa == ExitReason::kIsaUserspace) {
+    // A recording without kvm_userspace_exit has no names; its markers may have QEMU's numbers.
+    return userspace.empty() ? run_exit_name(reason) : named(userspace, reason, "KVM_EXIT ");
+  }
   return named(svm, reason, "");
-}
-
-std::string ReasonNames::of_userspace(std::uint32_t reason) const {
-  // A recording without kvm_userspace_exit has no names; its markers may have QEMU's numbers.
-  return userspace.empty() ? run_exit_name(reason) : named(userspace, reason, "KVM_EXIT ");
 }
 
 Result<Formats> Formats::parse(std::string name, FormatTexts texts) {

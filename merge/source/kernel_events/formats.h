@@ -97,10 +97,8 @@ inline constexpr std::uint32_t kCommonFields = 8;  // bytes at the beginning of 
 struct ReasonNames {
   SymbolNames vmx, svm, arm64_ret, arm64_class, userspace;
 
-  // Returns the name of a kvm_exit's reason, or its number if the recording has no name.
-  [[nodiscard]] std::string of_exit(std::uint32_t isa, std::uint32_t reason,
-                                    std::uint32_t exception_class) const;
-  [[nodiscard]] std::string of_userspace(std::uint32_t reason) const;
+  // Returns the name of an exit's reason, or its number if the recording has no name.
+  [[nodiscard]] std::string of(const ExitReason& exit) const;
 };
 
 class Formats {

@@ -46,12 +46,8 @@ class KernelEventSource : public Source {
   [[nodiscard]] std::string name_of(ThreadId thread) const override {
     return formats_.comm(thread);
   }
-  [[nodiscard]] std::string exit_reason(std::uint32_t isa, std::uint32_t reason,
-                                        std::uint32_t exception_class) const override {
-    return reasons().of_exit(isa, reason, exception_class);
-  }
-  [[nodiscard]] std::string userspace_reason(std::uint32_t reason) const override {
-    return reasons().of_userspace(reason);
+  [[nodiscard]] std::string reason_name(const ExitReason& reason) const override {
+    return reasons().of(reason);
   }
 
  protected:

@@ -690,12 +690,8 @@ class TraceTextSource final : public Source {
     const auto found = comms_.find(tid_of(thread));
     return found == comms_.end() ? std::string() : printable(found->second);
   }
-  [[nodiscard]] std::string exit_reason(std::uint32_t isa, std::uint32_t reason,
-                                        std::uint32_t exception_class) const override {
-    return events_.reasons().of_exit(isa, reason, exception_class);
-  }
-  [[nodiscard]] std::string userspace_reason(std::uint32_t reason) const override {
-    return events_.reasons().of_userspace(reason);
+  [[nodiscard]] std::string reason_name(const ExitReason& reason) const override {
+    return events_.reasons().of(reason);
   }
 
  private:

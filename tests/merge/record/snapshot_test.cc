@@ -82,7 +82,7 @@ class SnapshotTest : public ::testing::Test {
         if (std::holds_alternative<KvmUserspaceExit>(decoded.payload)) to_user_ = event.bytes;
         const auto* exit = std::get_if<KvmExit>(&decoded.payload);
         if (exit == nullptr) continue;
-        samples_[formats_.reasons().of_exit(exit->isa, exit->reason, 0)] = event.bytes;
+        samples_[formats_.reasons().of({exit->reason, exit->isa})] = event.bytes;
       }
     }
   }

@@ -389,19 +389,19 @@ TEST(TraceDatSource, TraitsTellTheWitnesses) {
 TEST(TraceDatSource, ReasonNamesComeFromTheRecording) {
   const auto svm = open(data_path("svm-mono.dat"));
   ASSERT_TRUE(svm);
-  EXPECT_EQ(svm->exit_reason(2, 0x7b, 0), "io");
-  EXPECT_EQ(svm->exit_reason(2, 0x78, 0), "hlt");
-  EXPECT_EQ(svm->exit_reason(2, 0xffffffff, 0), "invalid_guest_state");
-  EXPECT_EQ(svm->exit_reason(1, 30, 0), "IO_INSTRUCTION");
-  EXPECT_EQ(svm->exit_reason(1, 0x80000000 | 33, 0), "INVALID_STATE FAILED_VMENTRY");
-  EXPECT_EQ(svm->exit_reason(2, 0x7777, 0), "0x7777");
+  EXPECT_EQ(svm->reason_name({0x7b, kIsaSvm}), "io");
+  EXPECT_EQ(svm->reason_name({0x78, kIsaSvm}), "hlt");
+  EXPECT_EQ(svm->reason_name({0xffffffff, kIsaSvm}), "invalid_guest_state");
+  EXPECT_EQ(svm->reason_name({30, kIsaVmx}), "IO_INSTRUCTION");
+  EXPECT_EQ(svm->reason_name({0x80000000 | 33, kIsaVmx}), "INVALID_STATE FAILED_VMENTRY");
+  EXPECT_EQ(svm->reason_name({0x7777, kIsaSvm}), "0x7777");
   EXPECT_EQ(svm->reasons().vmx.size(), 62u);
   EXPECT_EQ(svm->reasons().svm.size(), 108u);
-  EXPECT_EQ(svm->userspace_reason(2), "KVM_EXIT_IO");
+  EXPECT_EQ(svm->reason_name({2, ExitReason::kIsaUserspace}), "KVM_EXIT_IO");
   const auto arm = open(data_path("arm64/kvm-arm64-mono.dat"));
   ASSERT_TRUE(arm);
-  EXPECT_EQ(arm->exit_reason(kIsaArm64, 2, 0x24), "DABT_LOW");
-  EXPECT_EQ(arm->exit_reason(kIsaArm64, 0, 0), "IRQ");
+  EXPECT_EQ(arm->reason_name({2, kIsaArm64, 0x24}), "DABT_LOW");
+  EXPECT_EQ(arm->reason_name({0, kIsaArm64}), "IRQ");
   EXPECT_EQ(arm->reasons().arm64_class.size(), 34u);
 }
 

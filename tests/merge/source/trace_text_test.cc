@@ -154,7 +154,7 @@ TEST(TextFields, ANewReasonHasItsOwnNumber) {
     ASSERT_TRUE(fields.read(fmt::format("reason {} rip 0x0 info 0 0", name), values));
     values.decode(payload);
     const auto& exit = std::get<KvmExit>(payload);
-    EXPECT_EQ(fields.reasons().of_exit(exit.isa, exit.reason, 0), name);
+    EXPECT_EQ(fields.reasons().of({exit.reason, exit.isa}), name);
   }
 }
 
@@ -270,9 +270,9 @@ TEST(TextFields, AWakeupIsReadFromItsEnd) {
 
 TEST(TextFields, ReasonsAreThoseOfTheKernel) {
   const kernel_events::ReasonNames names = kernels_reason_names();
-  EXPECT_EQ(names.of_exit(1, 12, 0), "HLT");
-  EXPECT_EQ(names.of_exit(2, 0x78, 0), "hlt");
-  EXPECT_EQ(names.of_userspace(2), "KVM_EXIT_IO");
+  EXPECT_EQ(names.of({12, kIsaVmx}), "HLT");
+  EXPECT_EQ(names.of({0x78, kIsaSvm}), "hlt");
+  EXPECT_EQ(names.of({2, ExitReason::kIsaUserspace}), "KVM_EXIT_IO");
   for (const auto& [number, name] : names.vmx) EXPECT_EQ(x86_reason(name)->reason, number) << name;
   for (const auto& [number, name] : names.svm) EXPECT_EQ(x86_reason(name)->reason, number) << name;
 }

@@ -78,7 +78,8 @@ Result<PageFiles> PageFiles::open(const Folder& session, std::string_view head,
     return tl::unexpected(std::move(wrote).error());
   }
   facts.head_bytes = head.size();
-  facts.regions = files.regions_;
+  facts.first_region = files.regions_.first;
+  facts.region_bytes = files.regions_.bytes;
   if (auto wrote = trace_dat::write_start(session, facts); !wrote) {
     return tl::unexpected(std::move(wrote).error());
   }

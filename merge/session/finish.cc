@@ -122,7 +122,7 @@ class Finisher {
     if (!tail) return tl::unexpected(tail.error());
     plan_.areas = tail->areas;
     const bool in_regions =
-        start_.regions.any() && plan_.begin() <= start_.regions.first &&
+        start_.regions().any() && plan_.begin() <= start_.regions().first &&
         std::ranges::all_of(*pages, [](const StreamedPages& cpu) { return cpu.in_file == 0; });
     if (auto begun = in_regions ? begin_closing(*tail, *pages)
                                 : begin_copying(*tail, parts_of(start_, *tail, *pages));
@@ -154,7 +154,7 @@ class Finisher {
       return wrote;
     std::uint64_t end = plan_.begin();
     for (std::size_t cpu = 0; cpu < pages.size(); ++cpu) {
-      const std::uint64_t region = start_.regions.at(cpu);
+      const std::uint64_t region = start_.regions().at(cpu);
       // An attempt that was killed may have left a longer tail.
       if (auto empty = make_hole(end, region); !empty) return empty;
       end = region + pages[cpu].in_region;
@@ -166,10 +166,10 @@ class Finisher {
   // has regions for pages, else raw/trace.dat itself, which then has only the head.
   Result<void> begin_copying(const Tail& tail, const std::vector<Part>& parts) {
     plan_.parts = parts;
-    plan_.into = start_.regions.any() ? kWhole : trace_dat::kStreamName;
+    plan_.into = start_.regions().any() ? kWhole : trace_dat::kStreamName;
     plan_.copied = plan_.begin();
     UniqueFd whole;
-    if (start_.regions.any()) {
+    if (start_.regions().any()) {
       if (auto removed = session_.remove(std::string("raw/") + kWhole); !removed) return removed;
       if (auto made = assign(whole, session_.create(std::string("raw/") + kWhole)); !made)
         return made;

@@ -84,7 +84,7 @@ class Session {
     plan.areas = tail->areas;
     for (const auto& cpu : *streamed)
       if (cpu.in_file != 0) return;
-    if (!start_.regions.any() || plan.begin() > start_.regions.first) return;
+    if (!start_.regions().any() || plan.begin() > start_.regions().first) return;
     fuzz::hold(trace_dat::write_plan(*session, plan).has_value(), "the plan cannot be written");
     fuzz::hold(::ftruncate(stream.get(), static_cast<off_t>(head_.size())) == 0, "ftruncate");
     write("raw/trace.dat", head_.size(), tail->bytes);
@@ -118,8 +118,9 @@ class Session {
     start_.cpus = 1 + input_.up_to(2);
     start_.clocks = "local [mono]", start_.uname = "Linux", start_.version = "trapline";
     start_.head_bytes = head_.size();
-    start_.regions = {start_.page_size * (1 + input_.up_to(5)), start_.page_size * input_.up_to(4)};
-    if (!start_.regions.any()) start_.regions = {};
+    start_.first_region = start_.page_size * (1 + input_.up_to(5));
+    start_.region_bytes = start_.page_size * input_.up_to(4);
+    if (!start_.regions().any()) start_.first_region = 0;
     write("raw/trace.dat", 0, head_);
     if (input_.up_to(1) != 0) write("raw/cmdlines", 0, "5 cpu\n");
     const auto session = Folder::open(path_);
@@ -143,10 +144,10 @@ class Session {
   }
 
   void put(unsigned cpu, std::uint64_t at, const std::string& bytes) const {
-    if (at < start_.regions.bytes)
-      write("raw/trace.dat", start_.regions.at(cpu) + at, bytes);
+    if (at < start_.regions().bytes)
+      write("raw/trace.dat", start_.regions().at(cpu) + at, bytes);
     else
-      write("raw/" + trace_dat::cpu_name(cpu), at - start_.regions.bytes, bytes);
+      write("raw/" + trace_dat::cpu_name(cpu), at - start_.regions().bytes, bytes);
   }
 
   const std::string& path_;

@@ -19,7 +19,9 @@
 
 namespace trapline::trace_dat {
 
-// The form of raw/plan.json: each member by its name.
+// The forms of raw/start.json and raw/plan.json: each member by its name.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StartFacts, page_size, head_bytes, cpus, clocks, uname, version,
+                                   first_region, region_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Run, offset, size)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FinishPlan::Part, at, size, file, offset)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FinishPlan, areas, parts, into, copied)
@@ -129,7 +131,7 @@ File::Guard guard_of(const Descriptor& file) {
 }
 
 bool is_sane(const StartFacts& facts) {
-  const Regions& regions = facts.regions;
+  const Regions regions = facts.regions();
   return facts.page_size >= 4096 && facts.page_size <= 65536 &&
          std::has_single_bit(facts.page_size) && facts.cpus <= kMostCpus &&
          facts.head_bytes < kMostOffset && regions.first < kMostOffset &&
@@ -183,6 +185,21 @@ Result<File> compose(const Folder& session, std::vector<File::Piece> pieces,
   return File::compose(session.path_of("trace.dat"), std::move(pieces), std::move(guard));
 }
 
+// Reads a file of the session that has the form of T.
+template <typename T>
+Result<T> read_json(const Folder& session, const char* name) {
+  const auto text = session.read(name);
+  if (!text) return tl::unexpected(text.error());
+  try {
+    if (is_bounded_json(*text)) {
+      auto read = json::parse(*text).get<T>();
+      if (is_sane(read)) return read;
+    }
+  } catch (const json::exception&) {
+  }
+  return damaged_session(session.path_of(name));
+}
+
 }  // namespace
 
 std::string cpu_name(std::size_t cpu) { return fmt::format("cpu{}", cpu); }
@@ -194,39 +211,14 @@ tl::unexpected<Error> damaged_session(const std::string& path) {
 }
 
 Result<void> write_start(const Folder& session, const StartFacts& facts) {
-  const json start{{"page_size", facts.page_size},
-                   {"head_bytes", facts.head_bytes},
-                   {"cpus", facts.cpus},
-                   {"clocks", facts.clocks},
-                   {"uname", facts.uname},
-                   {"version", facts.version},
-                   {"first_region", facts.regions.first},
-                   {"region_bytes", facts.regions.bytes}};
-  return session.replace(kStart, start.dump(), 0600, Durable::kYes);
+  return session.replace(kStart, json(facts).dump(), 0600, Durable::kYes);
 }
 
 Result<StartFacts> read_start(const Folder& session) {
-  auto text = session.read(kStart);
-  if (!text) return tl::unexpected(std::move(text).error());
-  if (!is_bounded_json(*text)) return damaged_session(session.path_of(kStart));
-  try {
-    const json start = json::parse(*text);
-    StartFacts facts;
-    facts.page_size = start.at("page_size").get<std::size_t>();
-    facts.head_bytes = start.at("head_bytes").get<std::uint64_t>();
-    facts.cpus = start.at("cpus").get<unsigned>();
-    facts.clocks = start.at("clocks").get<std::string>();
-    facts.uname = start.at("uname").get<std::string>();
-    facts.version = start.at("version").get<std::string>();
-    facts.regions = {start.at("first_region").get<std::uint64_t>(),
-                     start.at("region_bytes").get<std::uint64_t>()};
-    const auto stream = session.look_at(kStream);
-    if (is_sane(facts) && stream &&
-        facts.head_bytes <= static_cast<std::uint64_t>(stream->st_size)) {
-      return facts;
-    }
-  } catch (const json::exception&) {
-  }
+  auto facts = read_json<StartFacts>(session, kStart);
+  if (!facts) return facts;
+  const auto stream = session.look_at(kStream);
+  if (stream && facts->head_bytes <= static_cast<std::uint64_t>(stream->st_size)) return facts;
   return damaged_session(session.path_of(kStart));
 }
 
@@ -240,14 +232,14 @@ Result<std::vector<StreamedPages>> look_at_pages(const Folder& session, const St
     return pages;
   };
   for (std::size_t cpu = 0; cpu < all.size(); ++cpu) {
-    const std::uint64_t from = start.regions.at(cpu);
-    if (start.regions.any()) {
-      const auto in_region = pages_of(kStream, stream, from, from + start.regions.bytes);
+    const std::uint64_t from = start.regions().at(cpu);
+    if (start.regions().any()) {
+      const auto in_region = pages_of(kStream, stream, from, from + start.regions().bytes);
       if (!in_region) return tl::unexpected(in_region.error());
       all[cpu].in_region = *in_region;
       // A CPU's own file continues the CPU's region once the region is full. If the region is not
       // full, the region's end was lost, so the file's pages do not follow.
-      if (*in_region != start.regions.bytes) continue;
+      if (*in_region != start.regions().bytes) continue;
     }
     const std::string name = "raw/" + cpu_name(cpu);
     const auto is_there = session.finds(name);
@@ -283,7 +275,7 @@ std::vector<FinishPlan::Part> parts_of(const StartFacts& start, const Tail& tail
   for (std::size_t cpu = 0; cpu < pages.size(); ++cpu) {
     const std::uint64_t at = tail.areas[cpu].offset;
     const auto& [in_region, in_file] = pages[cpu];
-    if (in_region > 0) parts.push_back({at, in_region, kStreamName, start.regions.at(cpu)});
+    if (in_region > 0) parts.push_back({at, in_region, kStreamName, start.regions().at(cpu)});
     if (in_file > 0) parts.push_back({at + in_region, in_file, cpu_name(cpu), 0});
   }
   return parts;
@@ -294,15 +286,7 @@ Result<void> write_plan(const Folder& session, const FinishPlan& plan) {
 }
 
 Result<FinishPlan> read_plan(const Folder& session) {
-  auto text = session.read(kPlan);
-  if (!text) return tl::unexpected(std::move(text).error());
-  if (!is_bounded_json(*text)) return damaged_session(session.path_of(kPlan));
-  try {
-    auto plan = json::parse(*text).get<FinishPlan>();
-    if (is_sane(plan)) return plan;
-  } catch (const json::exception&) {
-  }
-  return damaged_session(session.path_of(kPlan));
+  return read_json<FinishPlan>(session, kPlan);
 }
 
 Result<std::vector<FinishPlan::Part>> find_parts(const Folder& session, const FinishPlan& plan,

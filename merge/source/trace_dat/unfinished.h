@@ -58,13 +58,14 @@ inline constexpr const char* kStreamName = "trace.dat";  // name in raw/
 inline constexpr const char* kStream = "raw/trace.dat";
 [[nodiscard]] std::string cpu_name(std::size_t cpu);  // name in raw/
 
-struct StartFacts {
+struct StartFacts {  // raw/start.json
   std::size_t page_size = 4096;
   std::uint64_t head_bytes = 0;
   unsigned cpus = 0;
   std::string clocks;  // content of trace_clock: "local [mono] …"
   std::string uname, version;
-  Regions regions;
+  std::uint64_t first_region = 0, region_bytes = 0;
+  [[nodiscard]] Regions regions() const { return {first_region, region_bytes}; }
 };
 [[nodiscard]] Result<void> write_start(const Folder& session, const StartFacts& facts);
 // Reads raw/start.json. Errors: kDamaged.

@@ -121,7 +121,7 @@ TEST_P(FinishTest, IsReadAsWhatItBecomes) {
 TEST_P(FinishTest, PagesThatAreNotAsTheyWereWrittenAreCountedAndTold) {
   constexpr unsigned kCpu = 2;
   const auto start = *trace_dat::read_start(session_);
-  const bool in_region = start.regions.any();
+  const bool in_region = start.regions().any();
   const auto file = session_.open_file(
       in_region ? trace_dat::kStream : "raw/" + trace_dat::cpu_name(kCpu), O_RDWR);
   ASSERT_TRUE(file) << file.error().message;
@@ -129,7 +129,7 @@ TEST_P(FinishTest, PagesThatAreNotAsTheyWereWrittenAreCountedAndTold) {
   std::string no_events = torn_page;
   no_events[8] = 40;  // events that do not fit
   const std::string zeros(kPage, '\0');
-  const auto at = static_cast<off_t>(in_region ? start.regions.at(kCpu) : 0);
+  const auto at = static_cast<off_t>(in_region ? start.regions().at(kCpu) : 0);
   ASSERT_EQ(::pwrite(file->get(), zeros.data(), kPage, at + 5 * 4096), 4096);
   ASSERT_EQ(::pwrite(file->get(), no_events.data(), kPage, at + 9 * 4096), 4096);
   std::uint64_t torn = 0;
@@ -199,8 +199,8 @@ TEST_P(FinishRegionsTest, AHoleThatIsHalfClosedIsReadAndClosed) {
   };
   ASSERT_EQ(::ftruncate(stream->get(), 0), 0);
   put(0, big + kMoved, 0);
-  put(big + kMoved, whole.size() - big - kMoved - kPage, start.regions.at(2) + kMoved);
-  put(whole.size() - kPage, kPage, start.regions.at(3));
+  put(big + kMoved, whole.size() - big - kMoved - kPage, start.regions().at(2) + kMoved);
+  put(whole.size() - kPage, kPage, start.regions().at(3));
   ASSERT_GT(begin, 4u);
   EXPECT_EQ(seen(), whole);
   ASSERT_EQ(finish_session(folder_), Finish::kFinished);

@@ -57,8 +57,8 @@ class UnfinishedTest : public ::testing::Test {
     for (const trace_dat::CpuPages& cpu : layout->buffers.at(0).cpus) {
       write(cpu_file(cpu.cpu), bytes.substr(cpu.pages.offset, cpu.pages.size));
     }
-    const trace_dat::StartFacts facts{
-        4096, head, layout->cpu_count, "local [mono]", layout->uname, "trapline test", {}};
+    const trace_dat::StartFacts facts{4096,           head,          layout->cpu_count,
+                                      "local [mono]", layout->uname, "trapline test"};
     EXPECT_TRUE(trace_dat::write_start(*Folder::open(folder_), facts));
   }
 

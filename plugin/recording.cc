@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/guest_sync.h"
 #include "backend_ftrace/sync.h"
 
@@ -172,7 +173,7 @@ void Recording::write_sync() {
     series.written();
     text += fmt::format("{} {}\n", stamp, std::string_view(record, size));
   }
-  (void)write_all(file->get(), text.data(), text.size());
+  (void)write_bytes(file->get(), text);
 }
 
 void Recording::write_vcpu(unsigned vcpu) {
@@ -181,7 +182,7 @@ void Recording::write_vcpu(unsigned vcpu) {
   auto file = directory_->open_file("sync.txt");
   if (!file) return;
   const std::string text = fmt::format("# thread: cpu{} {}\n", vcpu, ::gettid());
-  (void)write_all(file->get(), text.data(), text.size());
+  (void)write_bytes(file->get(), text);
 }
 
 void Recording::write_guest_syncs(std::span<const StampedSync> syncs) {
@@ -207,7 +208,7 @@ void Recording::write_guest_syncs(std::span<const StampedSync> syncs) {
                  static_cast<unsigned long long>(kMaxGuestSyncs));
   if (text.empty() || !directory_) return;
   auto file = directory_->open_file("sync.txt");
-  if (file) (void)write_all(file->get(), text.data(), text.size());
+  if (file) (void)write_bytes(file->get(), text);
 }
 
 void Recording::before_fork() {

@@ -112,14 +112,21 @@ std::string why_not_written(int cause) {
       std::strerror(cause), size_text(limit.rlim_cur));
 }
 
-Result<void> write_all(int fd, std::string_view bytes, const std::string& path) {
+int write_bytes(int fd, std::string_view bytes, std::optional<std::uint64_t> at) {
   while (!bytes.empty()) {
-    const ssize_t size = ::write(fd, bytes.data(), bytes.size());
+    const ssize_t size = at ? ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(*at))
+                            : ::write(fd, bytes.data(), bytes.size());
     if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) return fail("{}: {}", path, why_not_written(size < 0 ? errno : ENOSPC));
+    if (size <= 0) return size < 0 ? errno : ENOSPC;
     bytes.remove_prefix(static_cast<std::size_t>(size));
+    if (at) *at += static_cast<std::uint64_t>(size);
   }
-  return {};
+  return 0;
+}
+
+Result<void> write_all(int fd, std::string_view bytes, const std::string& path) {
+  const int cause = write_bytes(fd, bytes);
+  return cause == 0 ? Result<void>() : fail("{}: {}", path, why_not_written(cause));
 }
 
 Result<void> replace_file(const std::string& path, std::string_view text) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -37,7 +38,10 @@ enum class TextFrom : std::uint8_t { kFile, kAnything };
 // the text says how to raise the limit.
 [[nodiscard]] std::string why_not_written(int cause);
 
-// Writes all bytes at the descriptor's current position.
+// Writes all bytes at the offset `at`, by default at the descriptor's position. Returns 0, or the
+// errno of a failed write; ENOSPC for a file that takes no more.
+[[nodiscard]] int write_bytes(int fd, std::string_view bytes, std::optional<std::uint64_t> at = {});
+// Does the same at the current position, and names `path` in the Error.
 [[nodiscard]] Result<void> write_all(int fd, std::string_view bytes, const std::string& path);
 
 }  // namespace trapline

@@ -114,16 +114,10 @@ Result<void> PageFiles::page(unsigned cpu, std::span<const std::byte> page) {
     not_written(cpu, page.size());
     return tl::unexpected(place.error());
   }
-  for (std::size_t done = 0; done < page.size();) {
-    const ssize_t size = ::pwrite(place->fd, page.data() + done, page.size() - done,
-                                  static_cast<off_t>(place->offset + done));
-    if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) {
-      const int cause = size < 0 ? errno : ENOSPC;
-      not_written(cpu, page.size());
-      return fail("{}: {}", path_of(cpu), why_not_written(cause));
-    }
-    done += static_cast<std::size_t>(size);
+  if (const int cause = write_bytes(
+          place->fd, {reinterpret_cast<const char*>(page.data()), page.size()}, place->offset)) {
+    not_written(cpu, page.size());
+    return fail("{}: {}", path_of(cpu), why_not_written(cause));
   }
   wrote(cpu, page.size());
   return {};

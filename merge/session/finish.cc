@@ -33,17 +33,6 @@ tl::unexpected<Error> failed(const std::string& path, int cause) {
   return fail("{}: {}", path, why_not_written(cause));
 }
 
-Result<void> write_at(int fd, std::uint64_t at, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t size = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
-    if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) return failed(path, size < 0 ? errno : ENOSPC);
-    at += static_cast<std::uint64_t>(size);
-    bytes.remove_prefix(static_cast<std::size_t>(size));
-  }
-  return {};
-}
-
 Result<void> sync_file(int fd, const std::string& path) {
   if (uninterrupted([fd] { return ::fsync(fd); }) != 0) return failed(path, errno);
   return {};
@@ -150,8 +139,8 @@ class Finisher {
   // Writes the tail after the head, and removes everything after a CPU's last whole page.
   Result<void> begin_closing(const Tail& tail, const std::vector<StreamedPages>& pages) {
     const std::string name = session_.path_of(kStream);
-    if (auto wrote = write_at(stream_.get(), start_.head_bytes, tail.bytes, name); !wrote)
-      return wrote;
+    if (const int cause = write_bytes(stream_.get(), tail.bytes, start_.head_bytes))
+      return failed(name, cause);
     std::uint64_t end = plan_.begin();
     for (std::size_t cpu = 0; cpu < pages.size(); ++cpu) {
       const std::uint64_t region = start_.regions().at(cpu);
@@ -183,8 +172,8 @@ class Finisher {
         return failed(session_.path_of(kStream), errno);
     }
     const int into = whole ? whole.get() : stream_.get();
-    if (auto wrote = write_at(into, start_.head_bytes, tail.bytes, path(plan_.into)); !wrote)
-      return wrote;
+    if (const int cause = write_bytes(into, tail.bytes, start_.head_bytes))
+      return failed(path(plan_.into), cause);
     return sync_file(into, path(plan_.into));
   }
   // Closes the holes between the pages; if the file system refuses, copies the remaining pages.

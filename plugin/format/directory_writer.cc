@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend_ftrace/base/text_file.h"
 #include "plugin/format/task.h"
 
 namespace trapline {
@@ -57,18 +58,6 @@ constexpr std::size_t kFewTasks = 64;  // up to this many tasks, info is written
 constexpr auto kLongest = std::chrono::seconds(10);
 
 }  // namespace
-
-int write_all(int fd, const void* text, std::size_t size) {
-  const char* at = static_cast<const char*>(text);
-  while (size > 0) {
-    const ssize_t written = ::write(fd, at, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return written < 0 ? errno : ENOSPC;
-    at += written;
-    size -= static_cast<std::size_t>(written);
-  }
-  return 0;
-}
 
 Result<DirectoryWriter> DirectoryWriter::create(const std::string& path, UftraceInfo info,
                                                 Place place) {
@@ -143,7 +132,7 @@ Result<void> DirectoryWriter::append_tasks() {
   struct stat status {};
   if (unwritten_.empty()) return {};
   if (::fstat(task_file_.get(), &status) != 0) return fail("{}/task.txt: cannot be read", path_);
-  const int error = write_all(task_file_.get(), unwritten_.data(), unwritten_.size());
+  const int error = write_bytes(task_file_.get(), unwritten_);
   if (error != 0) {
     (void)!::ftruncate(task_file_.get(), status.st_size);
     return fail("cannot write {}/task.txt: {}", path_, std::strerror(error));

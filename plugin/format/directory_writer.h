@@ -95,7 +95,4 @@ class DirectoryWriter {
   bool has_session_ = false;
 };
 
-// Writes all of `text` despite short writes and interruptions. Returns an errno value, or 0.
-[[nodiscard]] int write_all(int fd, const void* text, std::size_t size);
-
 }  // namespace trapline

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/worker.h"
 #include "plugin/format/directory.h"
 #include "plugin/format/directory_writer.h"
@@ -119,8 +120,8 @@ class Recording {
                                 function.address + (&from == &program_ ? offset_ : 0));
     }
     const auto data = writer.open_data(tid);
-    fuzz::hold(data && write_all(data->get(), task.records.data(),
-                                 task.records.size() * sizeof(Record)) == 0,
+    fuzz::hold(data && write_bytes(data->get(), {reinterpret_cast<const char*>(task.records.data()),
+                                                 task.records.size() * sizeof(Record)}) == 0,
                "records cannot be written");
   }
 

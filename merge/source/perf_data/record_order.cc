@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "backend_ftrace/base/bytes.h"
+#include "backend_ftrace/base/text_file.h"
 #include "merge/source/stream_copy.h"
 
 namespace trapline::perf_data {
@@ -22,21 +23,14 @@ constexpr std::size_t padded(std::size_t size) { return (size + 7) & ~std::size_
 void SpillFile::flush() {
   if (!status_ || buffer_.empty()) return;
   if (!fd_) fd_ = make_temporary_file();
-  std::span<const std::byte> rest(buffer_);
-  while (!rest.empty()) {
-    const ssize_t wrote =
-        fd_ ? ::pwrite(fd_.get(), rest.data(), rest.size(), static_cast<off_t>(end_)) : -1;
-    if (wrote < 0 && fd_ && errno == EINTR) continue;
-    if (wrote <= 0) {
-      status_ = fail(
-          "cannot write a temporary file in {}, to sort what memory does not hold: {}; set TMPDIR "
-          "to a folder with as much room as the recording has",
-          temporary_folder(), std::strerror(errno));
-      break;
-    }
-    rest = rest.subspan(static_cast<std::size_t>(wrote));
-    end_ += static_cast<std::uint64_t>(wrote);
+  const std::string_view bytes(reinterpret_cast<const char*>(buffer_.data()), buffer_.size());
+  if (const int cause = fd_ ? write_bytes(fd_.get(), bytes, end_) : errno; !fd_ || cause != 0) {
+    status_ = fail(
+        "cannot write a temporary file in {}, to sort what memory does not hold: {}; set TMPDIR "
+        "to a folder with as much room as the recording has",
+        temporary_folder(), std::strerror(cause));
   }
+  end_ += buffer_.size();
   buffer_.clear();
 }
 

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <set>
 
+#include "backend_ftrace/base/text_file.h"
 #include "merge/session/input.h"
 #include "merge/session/open.h"
 #include "plugin/format/directory_writer.h"
@@ -62,7 +63,8 @@ class EvidenceTest : public ::testing::Test {
       std::uint64_t now = kFirst + series * 5'000'000'000;
       for (const RecordType type : {RecordType::kEntry, RecordType::kExit}) {
         const Record record(type, now += 1'000, 0, 0x1000);
-        EXPECT_EQ(write_all(data->get(), &record, sizeof record), 0);
+        EXPECT_EQ(write_bytes(data->get(), {reinterpret_cast<const char*>(&record), sizeof record}),
+                  0);
       }
       for (int i = 0; i <= tries; ++i, now += 2'000) {
         const auto reading = [&](std::uint64_t at) {

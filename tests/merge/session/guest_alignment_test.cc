@@ -12,6 +12,7 @@
 #include <random>
 #include <sstream>
 
+#include "backend_ftrace/base/text_file.h"
 #include "merge/session/wrapped_sources.h"
 #include "merge/source/open_recording.h"
 #include "plugin/format/directory.h"
@@ -87,7 +88,7 @@ class GuestAlignmentTest : public ::testing::Test {
     for (const Record& record : records_) {
       const Record moved(record.type(), record.time() + static_cast<std::uint64_t>(shift),
                          record.depth(), record.address());
-      EXPECT_EQ(write_all(data->get(), &moved, sizeof moved), 0);
+      EXPECT_EQ(write_bytes(data->get(), {reinterpret_cast<const char*>(&moved), sizeof moved}), 0);
     }
     std::ofstream(path + "/sync.txt") << "# clock: mono\n" << sync_;
     auto directory = DataDirectory::open(path);

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 
+#include "backend_ftrace/base/text_file.h"
 #include "plugin/format/directory.h"
 #include "plugin/format/directory_writer.h"
 #include "plugin/record_buffer.h"
@@ -48,8 +49,9 @@ class DirectoryTest : public ::testing::Test {
   void append(std::initializer_list<Record> records, const std::string& more = "") {
     auto fd = writer_->open_data(100);
     ASSERT_TRUE(fd);
-    for (const Record& record : records) ASSERT_EQ(write_all(fd->get(), &record, sizeof record), 0);
-    ASSERT_EQ(write_all(fd->get(), more.data(), more.size()), 0);
+    for (const Record& record : records)
+      ASSERT_EQ(write_bytes(fd->get(), {reinterpret_cast<const char*>(&record), sizeof record}), 0);
+    ASSERT_EQ(write_bytes(fd->get(), more), 0);
   }
   std::vector<std::uint64_t> times(std::uint64_t* dropped = nullptr) {
     auto directory = DataDirectory::open(path_);

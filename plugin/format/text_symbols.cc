@@ -34,21 +34,10 @@ struct Line {
 };
 
 char function_type(char type) {
-  switch (type) {
-    case 'T':
-    case 'P':
-    case 'K':
-      return 'T';
-    case 't':
-      return 't';
-    case 'W':
-    case 'w':
-      return 'W';
-    case 'i':
-      return 'i';
-    default:
-      return 'd';  // data and other symbols only end the function before them
-  }
+  constexpr std::string_view kTypes = "TPKtWwi", kStored = "TTTtWWi";
+  const std::size_t at = kTypes.find(type);
+  // Data and other symbols only end the function before them.
+  return at == kTypes.npos ? 'd' : kStored[at];
 }
 
 std::optional<Line> parse_line(std::string_view text) {

@@ -205,7 +205,7 @@ HAVE_DEFAULTS = {
     "merge/model/event.h": 2, "merge/analyze/wake_cause.cc": 1, "merge/source/uftrace/values.cc": 1,
     "merge/source/kernel_events/formats.h": 1, "merge/source/trace_dat/layout.cc": 1, "merge/source/perf_data/layout.cc": 1,
     "merge/source/perf_data/perf_data_source.cc": 1, "merge/source/perf_data/record_reader.cc": 1,
-    "plugin/arch/x86_64.cc": 1, "plugin/format/text_symbols.cc": 1, "backend_ftrace/tracetool/c_format.cc": 1,
+    "plugin/arch/x86_64.cc": 1, "backend_ftrace/tracetool/c_format.cc": 1,
     "backend_ftrace/format_text.cc": 1, "backend_ftrace/base/worker.cc": 1,
 }
 

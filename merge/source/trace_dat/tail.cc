@@ -4,6 +4,7 @@
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text.h"
+#include "merge/source/kernel_events/event_texts.h"
 #include "merge/source/trace_dat/layout.h"
 #include "merge/source/trace_dat/unfinished.h"
 
@@ -80,12 +81,7 @@ void put_unwritten(std::string& out, std::string_view stats) {
 }  // namespace
 
 std::uint64_t stat_number(std::string_view stats, std::string_view key) {
-  while (!stats.empty()) {
-    std::string_view line = take_line(stats);
-    if (!line.starts_with(key) || !line.substr(key.size()).starts_with(':')) continue;
-    return parse_number(trimmed(line.substr(key.size() + 1))).value_or(0);
-  }
-  return 0;
+  return parse_number(kernel_events::format_line(stats, fmt::format("{}:", key))).value_or(0);
 }
 
 Tail trace_dat_tail(const StartFacts& start, const std::string& names,

@@ -220,7 +220,7 @@ const Event& Pipeline::born(const Event& event) {
 void Pipeline::begin_life(ThreadId thread) {
   const ThreadId earlier = earlier_of(thread);
   if (earlier == ThreadId{} || tracker_.has(earlier)) return;
-  processes_.move_quotas(earlier, thread);
+  processes_.quotas.move(earlier, thread);
   if (waits_) waits_->move_quotas(earlier, thread);
 }
 

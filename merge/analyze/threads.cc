@@ -151,7 +151,7 @@ void Threads::note_wakeup(ThreadChange& change) {
 
 void RecordedSwitches::note(ThreadId thread, bool surely, const Processes& processes) {
   if (thread == ThreadId{} || whole_.size() >= kMostThreads) return;
-  const auto process = processes.selected();
+  const auto process = processes.selected;
   if (surely || (process && processes.of(thread, ThreadId{}) == *process)) whole_.insert(thread);
 }
 
@@ -188,8 +188,8 @@ void RecordedSwitches::on_run(const ThreadChange& change, const Processes& proce
   if (number >= cpus_.size()) cpus_.resize(number + 1);
   Cpu& cpu = cpus_[number];
   ++cpu.switches;
-  if (processes.selected()) selected_ = true;
-  const auto& recorder = processes.recorder();
+  if (processes.selected) selected_ = true;
+  const auto& recorder = processes.recorder;
   if (cpu.thread && *cpu.thread != prev &&
       (selected_ || (recorder != cpu.thread && recorder != prev))) {
     skipped_ = cpu.thread;

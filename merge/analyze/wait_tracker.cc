@@ -286,7 +286,7 @@ void WaitTracker::on_migration(Thread& thread, const ThreadChange& change) {
 void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
   pass();
   if (!quotas_) {
-    quotas_ = pipeline.processes().quotas();
+    quotas_ = pipeline.processes().quotas;
     runners_.set_knows_moves(pipeline.exits().model().moves);
   }
   if (finds_ != Finds::kWakers) servers_.on(event, pipeline.changes());

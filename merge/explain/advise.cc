@@ -498,7 +498,7 @@ void AdviceSink::find_waits(Found& found) const {
     }
     Circumstances around = circumstances_of(waiting.culprit, waiting.thread, found.names);
     around.iothread_device |= waiting.iothread;
-    around.throttled = !found.names.processes.quotas().of(waiting.thread).empty();
+    around.throttled = !found.names.processes.quotas.of(waiting.thread).empty();
     const std::string vm = found.names.vcpus.vm_id(waiting.thread);
     const RemedyId id = remedy_of_cause(cause_of(waiting.part, waiting.culprit, around));
     if (waiting.part == Part::kPreempted && around.throttled && id == RemedyId::kNone) {
@@ -512,8 +512,8 @@ void AdviceSink::find_waits(Found& found) const {
     Sums& sum = sums[{vm, id}];
     sum.thread = waiting.thread;
     sum.threads.insert(waiting.thread);
-    sum.quota_possible |= id == RemedyId::kCpus && !no_quota_ &&
-                          !found.names.processes.quotas().knows(waiting.thread);
+    sum.quota_possible |=
+        id == RemedyId::kCpus && !no_quota_ && !found.names.processes.quotas.knows(waiting.thread);
     sum.sharing.insert(waiting.thread);
     sum.ns += wait.ns;
     sum.count += wait.count;

@@ -337,12 +337,12 @@ class ExitPicker : public SpanSink {
     around.iothread_device =
         around.iothread_device ||
         (exit_.device != kNoName && can_have_iothread(names.names[exit_.device]));
-    const auto quotas = names.processes.quotas().of(exit_.thread);
+    const auto quotas = names.processes.quotas.of(exit_.thread);
     around.throttled = !quotas.empty();
     around.sleep_ns = most.ns;
     if (part == Part::kPreempted && most.culprit.kind != CulpritKind::kQuota) {
       for (const CpuQuota* quota : quotas) explanation.quotas.push_back(quota_sentence(*quota));
-      if (!names.processes.quotas().knows(exit_.thread))
+      if (!names.processes.quotas.knows(exit_.thread))
         explanation.quotas.emplace_back(
             "Whether a CPU quota stopped it was not recorded (trapline record does).");
     }

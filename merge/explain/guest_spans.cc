@@ -122,7 +122,7 @@ ExplainedSpan GuestSpans::explained(const GuestInterval& interval, const Naming&
   span.sentence = fmt::format("During {:.1f}% of it the vCPU was {}.", share, who);
   Circumstances around = circumstances_of(most->second, interval.thread, names);
   around.sleep_ns = most_ns;
-  around.throttled = !names.processes.quotas().of(interval.thread).empty();
+  around.throttled = !names.processes.quotas.of(interval.thread).empty();
   const Cause* cause = cause_of(part, most->second, around);
   if (cause == nullptr) return span;
   span.advice = cause->advice;

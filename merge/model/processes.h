@@ -118,16 +118,11 @@ class Processes {
     return found == names_.end() ? std::string() : found->second;
   }
   [[nodiscard]] bool has_several_names() const { return names_.size() > 1; }
-  // Sets the CPU quotas that throttled the threads' cgroups.
-  void set_quotas(CpuQuotas quotas) { quotas_ = std::move(quotas); }
-  void move_quotas(ThreadId from, ThreadId to) { quotas_.move(from, to); }
-  [[nodiscard]] const CpuQuotas& quotas() const { return quotas_; }
-  // Sets the process to whose threads the recording of thread switches was limited.
-  void set_selected(ThreadId process) { selected_ = process; }
-  [[nodiscard]] const std::optional<ThreadId>& selected() const { return selected_; }
-  // Sets the recorder's process. The recorder leaves out the switches among its own threads.
-  void set_recorder(ThreadId process) { recorder_ = process; }
-  [[nodiscard]] const std::optional<ThreadId>& recorder() const { return recorder_; }
+  // The CPU quotas that throttled the threads' cgroups.
+  CpuQuotas quotas;
+  // The process to whose threads the recording of thread switches was limited, and the recorder's
+  // process. The recorder leaves out the switches among its own threads.
+  std::optional<ThreadId> selected, recorder;
   // A memory slot that the VM had before or after the recording; without a name if not both.
   struct Slot {
     std::uint64_t first = 0, last = 0;
@@ -148,23 +143,22 @@ class Processes {
   }
   void forget_counted() {
     counted_.clear();
-    irq_time_apart_.reset();
+    irq_time_apart.reset();
   }
-  // Sets whether the times of set_counted() exclude interrupts; nullopt: not known.
-  void set_irq_time_apart(std::optional<bool> apart) { irq_time_apart_ = apart; }
-  [[nodiscard]] std::optional<bool> irq_time_apart() const { return irq_time_apart_; }
+  // True if the times of set_counted() exclude interrupts; nullopt: not known.
+  std::optional<bool> irq_time_apart;
   // Adds everything that `other` knows; if both know a thread's process, `other` is right. Of two
   // processes with one id it may have only the id.
   void merge(const Processes& other) {
     for (const auto& [thread, process] : other.process_)
       if (tid_of(of(thread, {})) != tid_of(process)) set(thread, process);
     for (const auto& [process, name] : other.names_) set_name(process, name);
-    if (!other.quotas_.empty()) quotas_ = other.quotas_;
-    if (other.selected_) selected_ = other.selected_;
-    if (other.recorder_) recorder_ = other.recorder_;
+    if (!other.quotas.empty()) quotas = other.quotas;
+    if (other.selected) selected = other.selected;
+    if (other.recorder) recorder = other.recorder;
     counted_.insert(other.counted_.begin(), other.counted_.end());
     slots_.insert(other.slots_.begin(), other.slots_.end());
-    if (other.irq_time_apart_) irq_time_apart_ = other.irq_time_apart_;
+    if (other.irq_time_apart) irq_time_apart = other.irq_time_apart;
   }
   // Returns the thread's process, or `otherwise` if it is not known.
   [[nodiscard]] ThreadId of(ThreadId thread, ThreadId otherwise) const {
@@ -187,11 +181,8 @@ class Processes {
   std::unordered_map<ThreadId, ThreadId> now_;  // by the kernel's id, if several processes had it
   std::uint64_t changes_ = 0;
   std::map<ThreadId, std::string> names_;  // by process
-  CpuQuotas quotas_;
-  std::optional<ThreadId> selected_, recorder_;
   std::map<ThreadId, std::uint64_t> counted_;
   std::map<ThreadId, std::vector<Slot>> slots_;
-  std::optional<bool> irq_time_apart_;
 };
 
 struct VcpuThread {

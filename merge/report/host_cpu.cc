@@ -572,7 +572,7 @@ class HostCpuTable : public TableSink {
                        [](const Row& row) { return vm_text(row.vm, row.vm_name); });
     const std::uint64_t unknown = names.pipeline.host_runs()->unknown_ns();
     table.facts = {{"not_known_ns", to_value(unknown)},
-                   {"irq_time_apart", to_value(names.processes.irq_time_apart())}};
+                   {"irq_time_apart", to_value(names.processes.irq_time_apart)}};
     table.text_children = table.csv_children = true;
     table.after = table.rows != 0 ? limits_of(table.all(), names)
                                   : std::vector<Paragraph>{{}, {.text = why_none(data, names)}};
@@ -653,7 +653,7 @@ class HostCpuTable : public TableSink {
     for (auto& [id, row] : by_id) {
       if (row.threads.empty()) continue;
       row.vm = id;
-      row.irq_time_apart = names.processes.irq_time_apart() == true;
+      row.irq_time_apart = names.processes.irq_time_apart == true;
       row.at_least |= data.counters.gaps != 0 || !covers;
       row.is_all = is_all;
       row.cpus = static_cast<double>(row.ns) / length;

@@ -208,7 +208,7 @@ void Aggregator::sort_rows(ReportData& report) const {
 void Aggregator::note_quotas(ReportData& report, const Pipeline& pipeline) {
   std::set<const CpuQuota*> seen;
   for (const VcpuRow& row : report.vcpus) {
-    for (const CpuQuota* quota : pipeline.processes().quotas().of(row.thread))
+    for (const CpuQuota* quota : pipeline.processes().quotas.of(row.thread))
       if (seen.insert(quota).second) report.notes.push_back(quota_sentence(*quota));
   }
 }

@@ -136,9 +136,9 @@ Capabilities read_session(const SessionJson& session, Input& input) {
     if (is_whole && thread.tid != 0 && thread.ran_ns && (*thread.ran_ns)[1] >= (*thread.ran_ns)[0])
       input.processes.set_counted(ThreadId{thread.tid}, (*thread.ran_ns)[1] - (*thread.ran_ns)[0]);
   }
-  input.processes.set_irq_time_apart(session.host.irq_time_apart);
-  if (session.recorder_pid != 0) input.processes.set_recorder(ThreadId{session.recorder_pid});
-  if (session.pid != 0) input.processes.set_selected(ThreadId{session.pid});
+  input.processes.irq_time_apart = session.host.irq_time_apart;
+  if (session.recorder_pid != 0) input.processes.recorder = ThreadId{session.recorder_pid};
+  if (session.pid != 0) input.processes.selected = ThreadId{session.pid};
   std::vector<CpuQuota> quotas;
   for (const SessionCgroup& cgroup : session.cgroups) {
     quotas.push_back({cgroup.path, cgroup.throttled_after - cgroup.throttled_before,
@@ -149,7 +149,7 @@ Capabilities read_session(const SessionJson& session, Input& input) {
   // closed lacks this, so its counts may be too small for every thread.
   for (const SessionThread& thread : session.threads)
     if (session.closed) known.set_known(ThreadId{thread.tid});
-  input.processes.set_quotas(std::move(known));
+  input.processes.quotas = std::move(known);
   for (const SessionVm& vm : session.vms)
     input.processes.set_name(ThreadId{vm.pid}, printable(vm.name));
   const auto enabled = [&session](const KernelEvent& event) {

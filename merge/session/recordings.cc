@@ -491,10 +491,8 @@ class Recordings {
       const auto guest = shifted_guest(recording);
       if (!guest) {
         input_.capabilities.merge(recording.is.has);
-        if (recording.is.recorder != 0)
-          input_.processes.set_recorder(ThreadId{recording.is.recorder});
-        if (recording.is.selected != 0)
-          input_.processes.set_selected(ThreadId{recording.is.selected});
+        if (recording.is.recorder != 0) input_.processes.recorder = ThreadId{recording.is.recorder};
+        if (recording.is.selected != 0) input_.processes.selected = ThreadId{recording.is.selected};
         input_.processes.merge(recording.is.processes);
       }
       for (const std::string& note : placed.notes) input_.notes.push_back(note);

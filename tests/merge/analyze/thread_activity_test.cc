@@ -52,7 +52,7 @@ TEST_F(ThreadActivityTest, ALossOfQemusOwnEventsHidesNoThread) {
 }
 
 TEST_F(ThreadActivityTest, OfAThreadWhoseSwitchesAreNotAllRecordedNothingIsKnown) {
-  processes_.set_selected(kOtherThread);
+  processes_.selected = kOtherThread;
   play({switch_in(100), switch_out(130, true), switch_in(150)});
   EXPECT_EQ(between(100, 160), "0 0 0 60");
   processes_.set(kVcpu0, kOtherThread);

@@ -161,7 +161,7 @@ class SelectedTest : public WaitTrackerTest {
   SelectedTest() : selected_pipeline_(options(), {&sink_}) {}
   static PipelineOptions options() {
     PipelineOptions options;
-    options.processes.set_selected(ThreadId{1});
+    options.processes.selected = ThreadId{1};
     options.processes.set(ThreadId{8}, ThreadId{1});
     return options;
   }
@@ -176,7 +176,7 @@ class SelectedTest : public WaitTrackerTest {
 // What the recorder's threads do among themselves is the recorder's.
 TEST(RecorderTest, ItsTimeIsItsOwn) {
   Processes processes;
-  processes.set_recorder(ThreadId{5});
+  processes.recorder = ThreadId{5};
   RecordedSwitches switches;
   const auto run = [&](ThreadId prev, ThreadId next) {
     switches.on_run({.kind = ThreadChange::Kind::kRuns, .thread = next, .other = prev}, processes);
@@ -201,8 +201,8 @@ class QuotaTest : public WaitTrackerTest {
   QuotaTest() : quota_pipeline_(options(), {&sink_}) {}
   static PipelineOptions options() {
     PipelineOptions options;
-    options.processes.set_quotas(
-        CpuQuotas({{"/vm", 3, 100, {}}, {"/vm/cpu0", 2, 50, {100}}, {"/other", 9, 9000, {5}}}));
+    options.processes.quotas =
+        CpuQuotas({{"/vm", 3, 100, {}}, {"/vm/cpu0", 2, 50, {100}}, {"/other", 9, 9000, {5}}});
     return options;
   }
   void wait(std::uint64_t at, std::uint64_t ns, bool fair = true) {

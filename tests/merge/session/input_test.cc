@@ -157,7 +157,7 @@ TEST(OpenInput, ABareFileNamesItsRecorder) {
   for (const bool is_ours : {false, true}) {
     if (is_ours) bytes.replace(at, ours.size(), ours);
     std::ofstream(folder / "trace.dat", std::ios::binary) << bytes;
-    const auto recorder = open(folder / "trace.dat").processes.recorder();
+    const auto recorder = open(folder / "trace.dat").processes.recorder;
     EXPECT_EQ(recorder, is_ours ? std::optional(ThreadId{12}) : std::nullopt);
   }
 }

@@ -3,32 +3,20 @@
 #include <sys/timex.h>
 #include <unistd.h>
 
+#include <charconv>
+#include <concepts>
 #include <cstring>
 
 namespace trapline {
 namespace {
 
-// Writes the digits by hand: this runs inside the bracket, whose width is the error bound.
-char* put(char* to, std::uint64_t value) {
-  char digits[20];
-  int count = 0;
-  do {
-    digits[count++] = static_cast<char>('0' + value % 10);
-    value /= 10;
-  } while (value != 0);
-  while (count > 0) *to++ = digits[--count];
-  return to;
-}
+// Writes the digits without a stream or a format: this runs inside the bracket, whose width is the
+// error bound.
+char* put(char* to, std::integral auto value) { return std::to_chars(to, to + 20, value).ptr; }
 
 char* put(char* to, std::string_view text) {
   std::memcpy(to, text.data(), text.size());
   return to + text.size();
-}
-
-char* put_signed(char* to, std::int64_t value) {
-  if (value >= 0) return put(to, static_cast<std::uint64_t>(value));
-  *to++ = '-';
-  return put(to, std::uint64_t{0} - static_cast<std::uint64_t>(value));
 }
 
 char* put(char* to, const ClockAdjustment& now) {
@@ -37,7 +25,7 @@ char* put(char* to, const ClockAdjustment& now) {
   for (const std::int64_t value :
        {now.status, now.frequency, now.tick, now.offset, now.constant, now.single}) {
     *to++ = separator;
-    to = put_signed(to, value);
+    to = put(to, value);
     separator = ':';
   }
   return to;

@@ -38,7 +38,6 @@ class OutputFile {
     }
   }
   [[nodiscard]] bool failed() const { return !status_; }
-  [[nodiscard]] const std::string& path() const { return path_; }
   // Writes the buffer and gives the file its name.
   [[nodiscard]] Result<void> commit();
 

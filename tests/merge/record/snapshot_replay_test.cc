@@ -9,7 +9,6 @@
 #include "merge/analyze/exit_tracker.h"
 #include "merge/analyze/stall_tracker.h"
 #include "tests/merge/record/replay.h"
-#include "tests/support/libtracecmd_source.h"
 #include "tests/support/open_by_path.h"
 #include "tests/support/temporary_folder.h"
 
@@ -33,19 +32,11 @@ struct Exits {
   ExitCounters counters;
   std::uint64_t gaps = 0, events = 0;
 
-  Exits() = default;
   explicit Exits(const std::string& path) {
-    auto source = trace_dat::open_trace_dat(path, {});
-    EXPECT_TRUE(source) << source.error().message;
-    if (source) read(**source);
-  }
-  // As libtracecmd reads it.
-  static Exits of_libtracecmd(const std::string& path) {
-    Exits exits;
-    if (const auto source = test::LibtracecmdSource::open(path)) exits.read(*source);
-    return exits;
-  }
-  void read(Source& source) {
+    auto opened = trace_dat::open_trace_dat(path, {});
+    EXPECT_TRUE(opened) << opened.error().message;
+    if (!opened) return;
+    Source& source = **opened;
     Names names;
     VmmEventReader reader(names);
     Threads threads(nullptr);
@@ -234,13 +225,6 @@ TEST_P(SnapshotReplayTest, KeepsTheWindowsAroundTheSlowestExitsAndNothingElse) {
   EXPECT_EQ(missing(ours.all(), whole.all()), "");
   EXPECT_EQ(missing(cut.hits(), ours.all()), "");
   EXPECT_EQ(ours.events, cut.facts.kept_events);
-  // libtracecmd knows no moments: it may see fewer exits, never others.
-  const Exits theirs = Exits::of_libtracecmd(file);
-  EXPECT_EQ(theirs.events, cut.facts.kept_events);
-  std::set<SpanKey> known = whole.all();
-  if (whole.gaps != 0)
-    known.merge(Exits::of_libtracecmd(path).all());  // near the kernel's own it guesses
-  EXPECT_EQ(missing(theirs.all(), known), "");
 
   const std::string text = output_of("trace-cmd report -N -t " + file + " 2>/dev/null");
   const std::regex dropped("CPU:[0-9]+ \\[([0-9]+ )?EVENTS DROPPED\\]");

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
 #include <vector>
 
 #include "merge/clock/assumption.h"
@@ -273,6 +274,92 @@ TEST(WanderEnvelope, ARelationsErrorIsTheGreatestInItsIntervalAndNoMore) {
     relation->take_map(*other);
     EXPECT_GE(relation->error(), greatest()) << i;
     EXPECT_LE(relation->error(), greatest() + 2) << i;
+  }
+}
+
+struct Line {
+  long double rate, offset;
+};
+
+// The corners: where two sides, or a side and an end of the rates, meet within all others.
+std::vector<Line> corners_of(const std::vector<Side>& sides, RateWindow rates) {
+  constexpr long double kSlack = 1e-6L;
+  std::vector<Line> lines, corners;
+  for (const Side& a : sides) {
+    for (const long double rate : {rates.least, rates.most})
+      lines.push_back({rate, a.y - rate * a.x});
+    for (const Side& b : sides) {
+      if (a.x >= b.x) continue;
+      const long double rate = (b.y - a.y) / (b.x - a.x);
+      lines.push_back({rate, a.y - rate * a.x});
+    }
+  }
+  for (const Line& line : lines) {
+    if (line.rate < rates.least || line.rate > rates.most) continue;
+    const bool meets = std::ranges::all_of(sides, [&](const Side& side) {
+      const long double above = line.offset + line.rate * side.x - side.y;
+      return (side.low ? above : -above) >= -kSlack;
+    });
+    if (meets) corners.push_back(line);
+  }
+  return corners;
+}
+
+// The lines that fit all bounds, against all crossings of the bounds' sides, tried one by one.
+TEST(EnvelopeLines, AreBetweenTheCornersThatTryingAllFinds) {
+  constexpr RateWindow kRates{0.5, 2.0};
+  std::mt19937_64 random(3);
+  int some = 0, ended_by_brackets = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
+    const long double rate = 0.4L + static_cast<long double>(up_to(170)) / 100;
+    std::vector<ClockBound> bounds;
+    for (std::uint64_t k = 0, n = 2 + up_to(8); k < n; ++k) {
+      const std::uint64_t x = 1000 + up_to(3000);
+      const std::uint64_t truth = kTarget + static_cast<std::uint64_t>(std::llround(rate * x));
+      bounds.push_back(ClockBound::at(kSource + x, truth - up_to(150), truth + up_to(150)));
+    }
+    const WanderEnvelope envelope(bounds, {kRates, 0});
+    const auto rates = envelope.contradiction() ? std::nullopt : envelope.line_rates();
+    const std::vector<Line> corners = corners_of(sides_of(bounds), kRates);
+    ASSERT_EQ(rates.has_value(), !corners.empty()) << i;
+    if (!rates) continue;
+    ++some;
+    const auto [slowest, fastest] = std::ranges::minmax(corners, {}, &Line::rate);
+    EXPECT_NEAR(static_cast<double>(rates->low), static_cast<double>(slowest.rate), 1e-6) << i;
+    EXPECT_NEAR(static_cast<double>(rates->high), static_cast<double>(fastest.rate), 1e-6) << i;
+    ended_by_brackets += slowest.rate > kRates.least && fastest.rate < kRates.most ? 1 : 0;
+    for (const std::uint64_t x : {0u, 1500u, 2500u, 9000u}) {
+      const auto at = [x](const Line& line) { return line.offset + line.rate * x; };
+      const auto [low, high] = std::ranges::minmax(corners, {}, at);
+      const Range lines = envelope.lines_at(*rates, kSource + x);
+      EXPECT_NEAR(static_cast<double>(lines.low - kTarget), static_cast<double>(at(low)), 0.01)
+          << i;
+      EXPECT_NEAR(static_cast<double>(lines.high - kTarget), static_cast<double>(at(high)), 0.01)
+          << i;
+    }
+  }
+  EXPECT_GT(some, 1000);
+  EXPECT_GT(ended_by_brackets, 500);
+}
+
+TEST(EnvelopeLines, APieceDoesNotRunBackwards) {
+  const ClockMap map({piece_of(0, 100, 5000, -2)});
+  EXPECT_EQ(map(100), 5000u);
+  EXPECT_EQ(map(900), 5000u);
+}
+
+TEST(EnvelopeLines, ATargetsTimeIsReachedAtItsSource) {
+  std::vector<ClockBound> bounds;
+  for (std::uint64_t i = 1; i < 20; ++i)
+    bounds.push_back(ClockBound::reading(1000 * i, 1000 * i + 10, 7000 + 1000 * i + 5, i));
+  const auto relation = Relation::fit(bounds, {kNanoseconds, 0});
+  ASSERT_TRUE(relation);
+  EXPECT_EQ(relation->interval().last, 19'011u);
+  for (const std::uint64_t at : {2000u, 5500u, 15'000u}) {
+    const std::uint64_t target = relation->map()(at);
+    EXPECT_GE(relation->map()(relation->map().source_of(target)), target);
+    EXPECT_LT(relation->map()(relation->map().source_of(target) - 1), target);
   }
 }
 

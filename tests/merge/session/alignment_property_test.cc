@@ -52,7 +52,7 @@ class World {
 
   std::uint64_t below(std::uint64_t most) { return random_() % most; }
   std::vector<Guest>& guests() { return guests_; }
-  const std::vector<Event>& events() const { return events_; }
+  std::vector<Event>& events() { return events_; }
 
  private:
   void event(const Guest& guest, std::uint64_t at, Payload payload) {
@@ -109,6 +109,7 @@ class World {
     guest.readings.push_back(line(1, [](const GuestSyncRecord&) {}));
     guest.ptp.push_back(line(2, [&](GuestSyncRecord& record) {
       now += below(300);
+      record.before->counter = 0;
       record.ptp = PtpReading{now + kRealMinusMono, 1, 1};
     }));
   }
@@ -143,7 +144,23 @@ class World {
 };
 
 // What is wrong with the evidence.
-enum class Wrong { kNothing, kOthersSeries, kOthersRecords, kPtp, kOthersTsc, kBoot, kLast };
+enum class Wrong {
+  kNothing,
+  kOthersSeries,
+  kOthersRecords,
+  kOthersTsc,
+  kPtp,
+  kBoot,
+  kLate,
+  kUnseen,
+  kLast
+};
+// What tells of some of them.
+const std::map<Wrong, const char*> kSaid = {
+    {Wrong::kPtp, "PTP, which contradicts, is left out"},
+    {Wrong::kBoot, "contradict each other, or a clock was set"},
+    {Wrong::kLate, "its vCPU left the guest at [0-9.]+ and went back at [0-9.]+"},
+    {Wrong::kUnseen, "has nothing of what `trapline sync` did in the guest"}};
 
 GuestRecording recording_of(const Guest& guest, World& world) {
   GuestRecording made;
@@ -179,11 +196,20 @@ void falsify(GuestRecording& made, Wrong wrong, const Guest& other, World& world
     for (std::size_t i = made.syncs.size() / 2; i < made.syncs.size(); ++i)
       for (auto* reading : {&made.syncs[i].record.before, &made.syncs[i].record.after})
         if (*reading) (*reading)->clock += by;
+  } else if (wrong == Wrong::kLate) {
+    for (auto& [cpu, times] : made.times)
+      for (std::uint64_t& time : times) time += 30'000;
+  } else if (wrong == Wrong::kUnseen) {
+    made.syncs = other.exits;
+    std::erase_if(world.events(),
+                  [](const Event& e) { return std::holds_alternative<KvmDetail>(e.payload); });
   }
 }
 
 TEST(AlignmentProperty, TheTruthIsInsideThePrintedErrorOrTheGuestIsRefused) {
   std::map<Wrong, std::pair<int, int>> aligned_and_refused;
+  std::map<Wrong, int> says;
+  int by_ptp_alone = 0;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     World world(seed);
     const std::size_t which = world.below(world.guests().size());
@@ -193,7 +219,9 @@ TEST(AlignmentProperty, TheTruthIsInsideThePrintedErrorOrTheGuestIsRefused) {
     const Wrong wrong =
         alone && seed % 2 == 0 ? Wrong::kNothing : Wrong(seed % static_cast<int>(Wrong::kLast));
     GuestRecording made = recording_of(guest, world);
-    if (!alone || wrong == Wrong::kPtp || wrong == Wrong::kBoot) falsify(made, wrong, other, world);
+    if (!alone || wrong >= Wrong::kPtp) falsify(made, wrong, other, world);
+    const auto written = std::ranges::count_if(
+        made.syncs, [](const GuestSyncLine& line) { return line.record.write.has_value(); });
     // Whose records these are.
     const Guest& truth = wrong == Wrong::kOthersRecords && !alone ? other : guest;
     const StampClock host{"mono", false};
@@ -204,7 +232,18 @@ TEST(AlignmentProperty, TheTruthIsInsideThePrintedErrorOrTheGuestIsRefused) {
     const auto aligned = align_guest(made, *bounds, host, of_host, {});
     auto& [good, refused] = aligned_and_refused[wrong];
     ++(aligned && *aligned ? good : refused);
+    const std::string said = !aligned   ? aligned.error().message
+                             : *aligned ? (*aligned)->method
+                                        : "";
+    if (kSaid.contains(wrong) && testing::Matches(testing::ContainsRegex(kSaid.at(wrong)))(said))
+      ++says[wrong];
     if (!aligned || !*aligned) continue;
+    const GuestSyncCounters& syncs = (*aligned)->syncs;
+    if (wrong == Wrong::kNothing) {
+      EXPECT_EQ(syncs.exits, static_cast<std::uint64_t>(written)) << seed;
+      EXPECT_EQ((*aligned)->gaps.impossible, 0u) << seed;
+      by_ptp_alone += syncs.ptp != 0 && syncs.exits + syncs.tsc + syncs.readings == 0 ? 1 : 0;
+    }
     const clocks::Relation& line = (*aligned)->line;
     for (const std::uint64_t at : truth.ran) {
       const std::uint64_t placed = line.map()(truth.mono(at));
@@ -218,6 +257,8 @@ TEST(AlignmentProperty, TheTruthIsInsideThePrintedErrorOrTheGuestIsRefused) {
   for (const Wrong wrong :
        {Wrong::kOthersSeries, Wrong::kOthersRecords, Wrong::kPtp, Wrong::kOthersTsc, Wrong::kBoot})
     EXPECT_GT(aligned_and_refused[wrong].second, 5) << static_cast<int>(wrong);
+  for (const auto& [wrong, said] : kSaid) EXPECT_GT(says[wrong], 5) << said;
+  EXPECT_GT(by_ptp_alone, 5);
 }
 
 }  // namespace

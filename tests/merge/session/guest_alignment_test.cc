@@ -7,10 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <deque>
 #include <fstream>
 #include <random>
-#include <sstream>
 
 #include "backend_ftrace/base/text_file.h"
 #include "merge/session/wrapped_sources.h"
@@ -106,51 +104,6 @@ class GuestAlignmentTest : public ::testing::Test {
     return align(guest);
   }
 
-  // What was recorded inside: `trapline sync` printed what the plugin would have stamped.
-  GuestRecording recorded_inside() {
-    GuestRecording guest;
-    guest.inside = true;
-    guest.clock = "mono";
-    std::istringstream lines(sync_);
-    for (std::string line; std::getline(lines, line);) {
-      const auto blank = line.find(' ');
-      auto record = parse_guest_sync(line.substr(blank + 1));
-      EXPECT_TRUE(record) << line;
-      const std::uint64_t at = std::stoull(line);
-      if (record->before) record->before = GuestReading{at, 0};
-      if (record->after) record->after = GuestReading{at, 0};
-      guest.syncs.push_back({std::nullopt, *record});
-    }
-    TimeSample sample;
-    for (const Record& record : records_) sample.add(0, record.time());
-    guest.times = sample.take();
-    return guest;
-  }
-  // PTP_KVM's moments, whose host is `off` ahead; the host's sync records with its wall clock.
-  void ptp_series(GuestRecording& guest, std::int64_t off) {
-    constexpr std::uint64_t kReal = 1'700'000'000'000'000'000;
-    const auto at = [this](std::uint64_t i) { return kStart + i * (now_ - kStart) / 8; };
-    for (std::uint32_t i = 0; i <= 8; ++i) {
-      GuestSyncRecord record;
-      record.series = 77;
-      record.index = i;
-      if (i < 8) {
-        record.before = GuestReading{at(i) - 100, 0};
-        record.ptp = PtpReading{truth(at(i)) + kReal + static_cast<std::uint64_t>(off), 1, 1};
-      }
-      if (i > 0) record.after = GuestReading{at(i - 1) + 100, 0};
-      guest.syncs.push_back({std::nullopt, record});
-      const std::uint64_t stamp = truth(at(i));
-      texts_.push_back(
-          fmt::format("trapline: sync 1 5 {}{}{}", i,
-                      i < 8 ? fmt::format(" before real={}", stamp + kReal - 200) : "",
-                      i > 0 ? fmt::format(" after real={}", truth(at(i - 1)) + kReal + 200) : ""));
-      Event marker;
-      marker.at = Timestamp(stamp);
-      marker.payload = Marker{texts_.back()};
-      events_.push_back(marker);
-    }
-  }
   Result<std::optional<GuestAlignment>> align(const GuestRecording& guest) {
     const StampClock host{"mono", false, rate_change_};
     auto bounds = guest_bounds(guest, host);
@@ -159,16 +112,7 @@ class GuestAlignmentTest : public ::testing::Test {
     const CollectedEvidence of_host = collect(source, {.runs = true, .guests = {&*bounds}});
     return align_guest(guest, *bounds, host, of_host, {});
   }
-  void expect_true(const GuestAlignment& found) {
-    for (const Record& record : records_) {
-      const std::uint64_t at = found.line.map()(record.time());
-      const std::uint64_t right = truth(record.time());
-      EXPECT_LE(at > right ? at - right : right - at, found.line.error());
-    }
-  }
-
   std::optional<double> rate_change_;  // as --rate-change says
-  std::deque<std::string> texts_;
   std::mt19937 random_{11};
   std::uint64_t now_ = kStart;
   std::vector<Event> events_;
@@ -196,48 +140,6 @@ TEST_F(GuestAlignmentTest, TheTrueRelationIsInsideTheErrorAndNoRecordInsideAnExi
   }
 }
 
-TEST_F(GuestAlignmentTest, WhatWasRecordedInsideIsAlignedByItsReadings) {
-  run_guest();
-  const auto relation = align(recorded_inside());
-  ASSERT_TRUE(relation && *relation);
-  EXPECT_EQ((*relation)->syncs.exits, 32u);
-  EXPECT_EQ((*relation)->gaps.impossible, 0u);
-  expect_true(**relation);
-}
-
-TEST_F(GuestAlignmentTest, ThePtpClockOfTheHostRelatesAlone) {
-  run_guest();
-  GuestRecording guest = recorded_inside();
-  guest.syncs.clear();
-  ptp_series(guest, 0);
-  rate_change_ = 1;
-  const auto relation = align(guest);
-  ASSERT_TRUE(relation && *relation);
-  EXPECT_EQ((*relation)->syncs.ptp, 8u);
-  EXPECT_LE((*relation)->line.error(), 2'000u);
-  expect_true(**relation);
-}
-
-TEST_F(GuestAlignmentTest, AClockThatIsNotTheHostsIsLeftOutAndNamed) {
-  run_guest();
-  GuestRecording guest = recorded_inside();
-  ptp_series(guest, 50'000'000);
-  const auto relation = align(guest);
-  ASSERT_TRUE(relation && *relation);
-  EXPECT_THAT((*relation)->method, ::testing::HasSubstr("PTP, which contradicts, is left out"));
-  EXPECT_EQ((*relation)->syncs.ptp, 0u);
-  expect_true(**relation);
-}
-
-TEST_F(GuestAlignmentTest, InsideAGuestOfAHostThatSawNoneOfItIsRefused) {
-  run_guest();
-  std::erase_if(events_,
-                [](const Event& e) { return std::holds_alternative<KvmDetail>(e.payload); });
-  const auto relation = align(recorded_inside());
-  ASSERT_FALSE(relation);
-  EXPECT_THAT(relation.error().message, ::testing::HasSubstr("kvm_pio"));
-}
-
 TEST_F(GuestAlignmentTest, RecordsThatLieInsideExitsAreCountedWithTheirDistance) {
   run_guest();
   const DataDirectory directory = written(30'000);  // the calls' stamps are 30 us late
@@ -246,32 +148,6 @@ TEST_F(GuestAlignmentTest, RecordsThatLieInsideExitsAreCountedWithTheirDistance)
   EXPECT_GT((*relation)->gaps.impossible, 100u);
   EXPECT_GT((*relation)->gaps.residual_ns, 1'000u);
   EXPECT_THAT((*relation)->method, ::testing::Not(::testing::HasSubstr(" 0 lie inside")));
-}
-
-TEST_F(GuestAlignmentTest, RecordsOfTheGuestItselfThatLieInsideExitsAreRefusedWithThePair) {
-  run_guest();
-  GuestRecording guest = recorded_inside();
-  for (auto& [cpu, times] : guest.times)
-    for (std::uint64_t& time : times) time += 30'000;
-  const auto relation = align(guest);
-  ASSERT_FALSE(relation);
-  EXPECT_THAT(
-      relation.error().message,
-      ::testing::ContainsRegex("its vCPU left the guest at [0-9.]+ and went back at [0-9.]+"));
-}
-
-TEST_F(GuestAlignmentTest, WritesThatContradictEachOtherAreRefusedWithThePair) {
-  run_guest();
-  GuestRecording guest = recorded_inside();
-  for (GuestSyncLine& line : guest.syncs) {  // the second series was read in another boot
-    if (line.record.series != 2) continue;
-    if (line.record.before) line.record.before->clock -= 500'000'000;
-    if (line.record.after) line.record.after->clock -= 500'000'000;
-  }
-  const auto relation = align(guest);
-  ASSERT_FALSE(relation) << (*relation)->method;
-  EXPECT_THAT(relation.error().message,
-              ::testing::HasSubstr("contradict each other, or a clock was set"));
 }
 
 TEST_F(GuestAlignmentTest, AHostThatSawNoneOfItIsNotRelated) {

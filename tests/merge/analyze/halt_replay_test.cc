@@ -11,25 +11,6 @@ constexpr Halt slept(std::uint64_t wake, std::uint64_t late = 5'000) {
   return {wake, late, true, false};
 }
 
-TEST(HaltReplay, ASettingOfZeroNeverPolls) {
-  HaltReplay off(0, 0);
-  for (int i = 0; i < 4; ++i) off.add(slept(15'000));
-  EXPECT_EQ(off.row().won, 0u);
-  EXPECT_EQ(off.row().lost, 4u);
-  EXPECT_EQ(off.row().polling_ns, 0u);
-  EXPECT_EQ(off.row().late_ns, 20'000u);
-}
-
-// 0, then 10 µs, then 20 µs, which reaches the wake-up after 15 µs.
-TEST(HaltReplay, TheIntervalGrowsUntilPollingWins) {
-  HaltReplay replay(50'000, 0);
-  for (int i = 0; i < 4; ++i) replay.add(slept(15'000));
-  EXPECT_EQ(replay.row().won, 2u);
-  EXPECT_EQ(replay.row().lost, 2u);
-  EXPECT_EQ(replay.row().polling_ns, 0u + 10'000 + 15'000 + 15'000);
-  EXPECT_EQ(replay.row().late_ns, 10'000u);
-}
-
 TEST(HaltReplay, ALongHaltShrinksTheInterval) {
   HaltReplay to_zero(200'000, 0), to_half(200'000, 2);
   for (HaltReplay* replay : {&to_zero, &to_half}) {
@@ -51,13 +32,6 @@ TEST(HaltReplay, APollThatASmallerSettingLosesCostsATypicalWakeUp) {
   EXPECT_EQ(rows[0].halt_poll_ns, 0u);
   EXPECT_EQ(rows[0].late_ns, 14'000u);
   EXPECT_EQ(replays.late_ns(), 7'000u);
-}
-
-TEST(HaltReplay, AHaltThatEndsBeforeTheSleepNeedsNoPoll) {
-  HaltReplay off(0, 0);
-  off.add({7'000, 0, false, true});
-  EXPECT_EQ(off.row().won, 1u);
-  EXPECT_EQ(off.row().polling_ns, 0u);
 }
 
 TEST(HaltReplays, LearnsHowTheKernelShrinks) {
@@ -89,50 +63,12 @@ class HaltCostTest : public testing::Test {
   HaltTracker tracker_;
 };
 
-// A halt from 1,000 to 9,000 that polls until 1,400 and is woken at 8,000.
-TEST_F(HaltCostTest, ALostPollCostsItsIntervalAtMost) {
-  play({exit(900, kSvmHlt), switch_out(1'400, false), wake(8'000), switch_in(8'500),
-        interval(8'990, 500, 300), end(9'000, 8'000, true)});
-  EXPECT_EQ(vcpu().polling_ns, 300u);
-  EXPECT_EQ(vcpu().halts_bounded, 0u);
-  EXPECT_EQ(vcpu().replays.halts(), 1u);
-  EXPECT_EQ(vcpu().replays.late_ns(), 1'000u);
-}
-
-TEST_F(HaltCostTest, OnlyExitsThatEndedAreCountedAsHalts) {
-  play({exit(900, kSvmHlt)});
-  EXPECT_EQ(vcpu().halt_exits, 0u);
-  ExitSpan ended;
-  ended.thread = kVcpu0;
-  tracker_.on(entry(990), {}, &ended);
-  EXPECT_EQ(vcpu().halt_exits, 0u);
-  ended.halt = true;
-  tracker_.on(entry(990), {}, &ended);
-  EXPECT_EQ(vcpu().halt_exits, 1u);
-}
-
-TEST_F(HaltCostTest, WithoutAnIntervalTheTimeUntilTheSleepIsTheMost) {
-  play({exit(900, kSvmHlt), switch_out(1'400, false), wake(8'000), switch_in(8'500),
-        end(9'000, 8'000, true)});
-  EXPECT_EQ(vcpu().polling_at_most_ns, 400u);
-  EXPECT_EQ(vcpu().halts_bounded, 1u);
-  play({exit(10'000, kSvmHlt), end(11'000, 500, true)});
-  EXPECT_EQ(vcpu().halts_unknown, 1u);
-  EXPECT_EQ(vcpu().wakes_unknown, 1u);
-}
-
 TEST_F(HaltCostTest, AFirstChangeFromZeroTellsThatNothingPolledBefore) {
   play({exit(900, kSvmHlt), end(1'900, 900, false), exit(2'000, kSvmHlt), interval(2'990, 500, 0),
         end(3'000, 800, true)});
   EXPECT_EQ(vcpu().polling_at_most_ns, 0u);
   EXPECT_EQ(vcpu().polling_ns, 0u);
   EXPECT_EQ(vcpu().halts_bounded, 0u);
-}
-
-TEST_F(HaltCostTest, TheLastWakeUpOfAHaltCounts) {
-  play({exit(900, kSvmHlt), switch_out(1'400, false), wake(3'000), switch_in(3'100),
-        switch_out(3'200, false), wake(8'000), switch_in(8'500), end(9'000, 8'000, true)});
-  EXPECT_EQ(vcpu().replays.late_ns(), 1'000u);
 }
 
 }  // namespace

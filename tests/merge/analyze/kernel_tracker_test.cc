@@ -22,29 +22,14 @@ constexpr const char* kEventNames[] = {"",
                                        "irq_vectors:local_timer_exit",
                                        "timer:hrtimer_expire_entry",
                                        "timer:hrtimer_expire_exit",
-                                       "timer:hrtimer_start",
                                        "irq_vectors:vector_alloc"};
-enum Type : std::uint16_t {
-  kFault = 1,
-  kMsr,
-  kVector,
-  kVectorEnd,
-  kTimer,
-  kTimerEnd,
-  kStart,
-  kAlloc
-};
+enum Type : std::uint16_t { kFault = 1, kMsr, kVector, kVectorEnd, kTimer, kTimerEnd, kAlloc };
 
-Event other(std::uint64_t at, Type type, ThreadId thread = kVcpu0) {
-  Event event = make(at, 0, thread, Other{});
+Event other(std::uint64_t at, Type type) {
+  Event event = make(at, 0, kVcpu0, Other{});
   event.type = type;
   return event;
 }
-Event softirq(std::uint64_t at, bool begins) {
-  return make(at, 0, kVcpu0,
-              HostEvent{begins ? HostStep::kSoftirqBegin : HostStep::kSoftirqEnd, 3, 0, 0, 0});
-}
-
 Event call(std::uint64_t at, bool begins, std::uint64_t function, std::int32_t depth) {
   return make(
       at, 0, kVcpu0,
@@ -90,28 +75,6 @@ class KernelTrackerTest : public testing::Test {
   std::optional<Pipeline> pipeline_;
 };
 
-TEST_F(KernelTrackerTest, WithoutAnEventInsideAllIsUntraced) {
-  play({exit(100), entry(150)});
-  EXPECT_THAT(exits_, ElementsAre(ElementsAre(Pair("untraced", 50))));
-}
-
-TEST_F(KernelTrackerTest, AnInstantNamesTheTimeAfterItAndNoWork) {
-  play({exit(100), other(110, kFault), other(140, kMsr), entry(150)});
-  EXPECT_THAT(exits_,
-              ElementsAre(ElementsAre(Pair("untraced", 10), Pair("after kvm_page_fault", 30),
-                                      Pair("after kvm_msr", 10))));
-}
-
-TEST_F(KernelTrackerTest, AHandlerHasItsOwnTimeAndTheInstantGoesOnAfterIt) {
-  play({exit(100), other(110, kFault), other(120, kVector), other(122, kTimer), other(124, kStart),
-        other(127, kTimerEnd), other(130, kVectorEnd), softirq(131, true), softirq(138, false),
-        entry(150)});
-  EXPECT_THAT(exits_,
-              ElementsAre(ElementsAre(
-                  Pair("untraced", 10), Pair("after kvm_page_fault", 10 + 1 + 12),
-                  Pair("vector local_timer", 2 + 3), Pair("timer", 5), Pair("softirq NET_RX", 7))));
-}
-
 TEST_F(KernelTrackerTest, AnEventOfItsSystemThatEndsNothingIsAnInstant) {
   play({exit(100), other(110, kAlloc), entry(150)});
   EXPECT_THAT(exits_,
@@ -128,18 +91,6 @@ TEST_F(KernelTrackerTest, AfterUserSpaceNothingIsKnownOfTheKernel) {
   play({exit(100), other(110, kMsr), to_user(120), other(130, kFault), run_ioctl(180), entry(200)});
   EXPECT_THAT(exits_,
               ElementsAre(ElementsAre(Pair("untraced", 10 + 20), Pair("after kvm_msr", 10))));
-}
-
-TEST_F(KernelTrackerTest, TimeOffTheCpuIsInNoSubPart) {
-  play({exit(100), other(110, kFault), switch_out(120, false), wake(150), switch_in(160),
-        entry(200)});
-  EXPECT_THAT(exits_,
-              ElementsAre(ElementsAre(Pair("untraced", 10), Pair("after kvm_page_fault", 50))));
-}
-
-TEST_F(KernelTrackerTest, OtherThreadsEventsAreTheirs) {
-  play({exit(100), other(110, kFault, kOtherThread), entry(150)});
-  EXPECT_THAT(exits_, ElementsAre(ElementsAre(Pair("untraced", 50))));
 }
 
 TEST_F(KernelTrackerTest, AnExitKeepsNothingOfTheOneBefore) {

@@ -69,15 +69,6 @@ std::vector<std::string> told(std::vector<Event> events, const Processes& listed
   return text;
 }
 
-TEST(HostRolesTest, AThreadWhoseIdAnotherProcessTookLaterKeepsItsTime) {
-  EXPECT_THAT(told({made(1000, kMainLoop, kVcpu0, true), made(1001, kMainLoop, kWorker, true),
-                    runs(1010, kMainLoop, kVcpu0, "CPU 0/KVM"), entry(1015), exit(1020),
-                    runs(1030, kVcpu0, kWorker, "worker"), runs(1070, kWorker, kOfOther, "make"),
-                    made(1080, kOfOther, kWorker, false), runs(1090, kOfOther, kWorker, "make"),
-                    runs(1390, kWorker, kVcpu0, "CPU 0/KVM"), entry(1395), exit(1400)}),
-              testing::ElementsAre("200: 40 of VM 50", "100: 30 of VM 50"));
-}
-
 TEST(HostRolesTest, AThreadWhoseIdAVcpuOfAnotherVmTookLaterKeepsItsTime) {
   EXPECT_THAT(
       told({made(1000, kMainLoop, kVcpu0, true), made(1001, kMainLoop, kWorker, true),

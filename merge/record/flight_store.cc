@@ -4,6 +4,7 @@
 #include <sys/file.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/session/session_folder.h"
@@ -11,14 +12,17 @@
 namespace trapline::record {
 namespace {
 
-constexpr unsigned kMostDepth = 8;  // of folders in a session
+constexpr unsigned kMostDepth = 8;     // of folders in a session
+constexpr std::size_t kTimeSize = 16;  // of a snapshot's name
 
 // Returns whether the name is a snapshot's: 20261121T224510Z, with -2, -3, … if there were several
 // in one second.
 bool is_snapshot_name(const std::string& name) {
-  std::string shape = name.substr(0, 17);
+  std::string shape = name;
   for (char& c : shape) c = c >= '0' && c <= '9' ? '0' : c;
-  return shape == "00000000T000000Z" || shape == "00000000T000000Z-";
+  if (!shape.starts_with("00000000T000000Z")) return false;
+  return shape.size() == kTimeSize || (shape.size() > kTimeSize + 1 && shape[kTimeSize] == '-' &&
+                                       shape.find_first_not_of('0', kTimeSize + 1) == shape.npos);
 }
 
 // Returns the bytes on disk of a snapshot's files, including those in its folders.
@@ -66,7 +70,9 @@ std::vector<std::string> snapshots_in(const Folder& folder) {
   std::erase_if(names, [&folder](const std::string& name) {
     return !is_snapshot_name(name) || !folder.has_folder(name);
   });
-  std::ranges::sort(names);  // by time
+  std::ranges::sort(names, {}, [](const std::string& name) {  // by time, then by number
+    return std::tuple(name.substr(0, kTimeSize), name.size(), name);
+  });
   return names;
 }
 

@@ -162,6 +162,8 @@ TEST_F(FlightStoreTest, RemovesTheOldestAndNothingElse) {
   const auto store = FlightStore::open(folder_, 100u << 10);
   ASSERT_TRUE(store);
   fs::create_directory(folder_ / "notes");
+  fs::create_directory(folder_ / "20010909T014640Z-incident");  // which the user kept
+  std::ofstream(folder_ / "20010909T014640Z-incident/trace.dat") << std::string(99u << 10, 'x');
   add_snapshot(*store, 1'000'000'000, 40u << 10);
   add_snapshot(*store, 1'000'000'000, 40u << 10);
   add_snapshot(*store, 1'000'000'060, 8u << 10);
@@ -172,8 +174,21 @@ TEST_F(FlightStoreTest, RemovesTheOldestAndNothingElse) {
   EXPECT_THAT(*removed, ElementsAre("20010909T014640Z"));
   EXPECT_THAT(*store->make_room(20u << 10), ElementsAre());
   EXPECT_TRUE(fs::exists(folder_ / "notes"));
+  EXPECT_TRUE(fs::exists(folder_ / "20010909T014640Z-incident"));
   EXPECT_FALSE(store->make_room(101u << 10));  // never fits, so nothing is removed for it
   EXPECT_THAT(snapshots_in(store->folder()), ElementsAre("20010909T014640Z-2", "20010909T014740Z"));
+}
+
+TEST_F(FlightStoreTest, SnapshotsOfOneSecondAreOrderedByTheirNumber) {
+  const auto store = FlightStore::open(folder_, 100u << 10);
+  ASSERT_TRUE(store);
+  for (int i = 0; i < 10; ++i) add_snapshot(*store, 1'000'000'000, 1);
+  add_snapshot(*store, 1'000'000'001, 1);
+  const auto names = snapshots_in(store->folder());
+  ASSERT_EQ(names.size(), 11u);
+  EXPECT_EQ(names[1], "20010909T014640Z-2");
+  EXPECT_EQ(names[9], "20010909T014640Z-10");
+  EXPECT_EQ(names[10], "20010909T014641Z");
 }
 
 TEST_F(FlightStoreTest, RefusesAFolderOfSomethingElseAndOfAnotherRecorder) {

@@ -18,13 +18,14 @@
 namespace trapline {
 namespace {
 
-// Returns whether a recording contains files of this name. No other file is ever removed.
+// Returns whether a recording contains files of this name, or Folder::replace() makes one for it
+// (NAME.new). No other file is ever removed.
 bool of_a_recording(std::string_view name) {
+  if (name.ends_with(".new")) name.remove_suffix(4);
   if (name == "info" || name == "task.txt" || name == "sync.txt" || name == "default.opts")
     return true;
   if (name.starts_with("sid-") && name.ends_with(".map")) return true;
-  for (const std::string_view ending : {".sym", ".dbg", ".tmp", ".new"})
-    if (name.ends_with(ending)) return true;
+  if (name.ends_with(".sym") || name.ends_with(".dbg")) return true;
   if (name.starts_with("perf-cpu") && name.ends_with(".dat")) return true;
   return name.ends_with(".dat") && name.find_first_not_of("0123456789") == name.size() - 4;
 }
@@ -69,7 +70,8 @@ Result<DirectoryWriter> DirectoryWriter::create(const std::string& path, Uftrace
     const auto names = there->names();
     if (!names) return tl::unexpected(names.error());
     empty = names->empty();
-    if (!empty && !there->has("info")) {
+    const auto earlier = there->read("info");
+    if (!empty && (!earlier || !parse_info(*earlier, name))) {
       return fail(ErrorKind::kUsage,
                   "{} is not empty and holds no earlier recording; give another directory", path);
     }

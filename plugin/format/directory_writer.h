@@ -29,8 +29,8 @@ class DirectoryWriter {
   // commit().
   enum class Place : bool { kThere, kBeside };
 
-  // Makes the directory and the folders above it. An earlier recording (a directory with an info
-  // file) stays as it is until commit(); a directory that holds anything else is an error.
+  // Makes the directory and the folders above it. An earlier recording (a directory with uftrace's
+  // info file) stays as it is until commit(); a directory that holds anything else is an error.
   [[nodiscard]] static Result<DirectoryWriter> create(const std::string& path, UftraceInfo info,
                                                       Place place = Place::kThere);
 

@@ -122,6 +122,11 @@ TEST_F(DirectoryTest, AnEarlierRecordingIsReplacedAndAnythingElseIsRefused) {
   std::filesystem::create_directory(other);
   std::ofstream(other + "/precious") << "x";
   EXPECT_FALSE(DirectoryWriter::create(other, {}));
+  std::ofstream(other + "/info") << "about my files";
+  EXPECT_FALSE(DirectoryWriter::create(other, {}));
+  std::filesystem::remove(other + "/info");
+  std::filesystem::create_directory(other + "/info");
+  EXPECT_FALSE(DirectoryWriter::create(other, {}));
   EXPECT_TRUE(std::filesystem::exists(other + "/precious"));
 }
 
@@ -138,10 +143,14 @@ TEST_F(DirectoryTest, ANewRecordingThatDoesNotBeginLeavesTheEarlierOne) {
 
 TEST_F(DirectoryTest, FilesThatAreOfNoRecordingOutliveTheEarlierOne) {
   make();
-  std::ofstream(path_ + "/notes") << "mine";
+  for (const char* name : {"/notes", "/notes.tmp", "/notes.new", "/info.new", "/2.dat.new"})
+    std::ofstream(path_ + name) << "mine";
   make();
   ASSERT_TRUE(writer_->commit());
-  EXPECT_TRUE(std::filesystem::exists(path_ + "/notes"));
+  for (const char* name : {"/notes", "/notes.tmp", "/notes.new"})
+    EXPECT_TRUE(std::filesystem::exists(path_ + name)) << name;
+  for (const char* name : {"/info.new", "/2.dat.new"})  // a killed writer's
+    EXPECT_FALSE(std::filesystem::exists(path_ + name)) << name;
   EXPECT_EQ(names_beside(), 1u);
 }
 
@@ -164,7 +173,9 @@ TEST_F(DirectoryTest, ALinkThatIsPutInItsPlaceLeadsNowhere) {
   namespace fs = std::filesystem;
   const std::string victim = folder_ / "victim", his = folder_ / "his", link = his + "/link";
   fs::create_directory(victim);
-  std::ofstream(victim + "/info") << "root's";
+  UftraceInfo roots;
+  roots.exename = "root's";
+  std::ofstream(victim + "/info") << format_info(roots);
   fs::create_directory(his);
   ASSERT_EQ(::chown(his.c_str(), kUser, kUser), 0);
   path_ = his + "/data";
@@ -180,7 +191,7 @@ TEST_F(DirectoryTest, ALinkThatIsPutInItsPlaceLeadsNowhere) {
       for (const auto& left : fs::directory_iterator(his)) fs::remove_all(left.path(), swapped);
     }
     fs::create_directory(path_);
-    std::ofstream(path_ + "/info") << "earlier";
+    std::ofstream(path_ + "/info") << format_info({});
     fs::create_directory_symlink(victim, his + "/fresh");
     EXPECT_EQ(::lchown((his + "/fresh").c_str(), kUser, kUser), 0);
     EXPECT_EQ(::rename((his + "/fresh").c_str(), link.c_str()), 0);
@@ -189,9 +200,7 @@ TEST_F(DirectoryTest, ALinkThatIsPutInItsPlaceLeadsNowhere) {
   }
   ended = true;
   attacker.join();
-  std::string text;
-  std::getline(std::ifstream(victim + "/info"), text);
-  EXPECT_EQ(text, "root's");
+  EXPECT_EQ(read_text(victim + "/info").value_or(""), format_info(roots));
   EXPECT_EQ(names_beside(), 2u) << "the victim and his folder";
 }
 

@@ -99,6 +99,21 @@ qemu_with_ftrace_says_what_is_wrong_with_its_arguments() {
   [ ! -e "$work/out" ] || fail "a refused call left a folder"
 }
 
+folders_of_others_are_not_replaced() {
+  mkdir -p "$work/tree/source" "$work/project/build" "$work/documents"
+  : >"$work/tree/source/configure"
+  local words folder
+  for words in "qemu-with-ftrace --source $work/tree/source $work/tree" "qemu-with-ftrace $work/project" \
+    "demo --out $work/documents/"; do
+    # shellcheck disable=SC2086 # several words
+    run "$scripts"/$words
+    expect_equal "exit status of '$words'" 2 "$status"
+    expect_contains "$work/stderr" "choose another folder"
+  done
+  for folder in tree/source/configure project/build documents; do [ -e "$work/$folder" ] || fail "$folder is gone"; done
+  expect_equal "what is in documents" "" "$(ls -A "$work/documents")"
+}
+
 # A QEMU that loads a module of another build ends with status 134. Such modules lie where the machine's QEMU has its own.
 modules_of_another_build() {  # modules_of_another_build FOLDER
   local name

@@ -10,7 +10,8 @@ constexpr std::size_t kFirstFrames = 24;
 }  // namespace
 
 std::uint64_t Stack::place() const {
-  const Frame* frame = top;  // read once: has_call() looks at stacks of other vCPUs
+  // Read once: has_call() looks at stacks of other vCPUs.
+  const Frame* frame = std::atomic_ref(const_cast<Frame*&>(top)).load(std::memory_order_relaxed);
   const Frame* const last = frame - std::min(kMostLeaves, frame - floor());
   for (; frame != last; --frame)
     if (frame->slot != 0) return frame->slot;
@@ -75,7 +76,7 @@ bool StackPool::has_call(const Stack& here, std::uint64_t function, std::uint64_
                          std::uint64_t ret) {
   std::scoped_lock lock(mutex_);
   return std::ranges::any_of(stacks_[here.key], [&](const auto& stack) {
-    const Frame* top = stack->top;
+    const Frame* top = std::atomic_ref(stack->top).load(std::memory_order_relaxed);
     return stack.get() != &here && top->function == function && top->ret == ret &&
            (top->slot == slot || (top->slot == 0 && within_reach(stack->place(), slot)));
   });

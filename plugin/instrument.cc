@@ -28,7 +28,7 @@ void read_target_then_pushed(unsigned index, std::uint32_t info, std::uint64_t s
   Vcpu& vcpu = session->vcpu(index);
   if (!session->api.is_store(info)) {
     if (session->api.memory_value != nullptr)
-      vcpu.target = session->api.memory_value(info).data.u64;
+      vcpu.target = session->api.memory_value(info).narrow();
     return;
   }
   if (vcpu.target != 0) {
@@ -45,7 +45,7 @@ void pushed_far(unsigned index, std::uint32_t info, std::uint64_t slot, void* da
   Vcpu& vcpu = session->vcpu(index);
   if (!session->api.is_store(info)) {
     if (vcpu.target == 0 && session->api.memory_value != nullptr)
-      vcpu.target = session->api.memory_value(info).data.u64;
+      vcpu.target = session->api.memory_value(info).narrow();
     return;
   }
   if (vcpu.far_slot - slot - 1 < 8) {
@@ -61,7 +61,7 @@ void pushed_far(unsigned index, std::uint32_t info, std::uint64_t slot, void* da
 
 void popped(unsigned index, std::uint32_t info, std::uint64_t slot, void* data) {
   trackers[index]->return_at(level_of(data), slot, [info]() -> std::uint64_t {
-    return session->api.memory_value != nullptr ? session->api.memory_value(info).data.u64 : 0;
+    return session->api.memory_value != nullptr ? session->api.memory_value(info).narrow() : 0;
   });
 }
 

@@ -48,7 +48,7 @@ struct RegisterDescriptor {
   const char* feature;
 };
 struct MemoryValue {
-  int type;
+  int type;  // 0, 1, 2, 3, 4: of 8, 16, 32, 64, 128 bits
   union {
     std::uint8_t u8;
     std::uint16_t u16;
@@ -58,6 +58,19 @@ struct MemoryValue {
       std::uint64_t low, high;
     } u128;
   } data;
+  // Returns the value of an access of up to 64 bits. QEMU fills only the member of its size.
+  [[nodiscard]] std::uint64_t narrow() const {
+    switch (type) {
+      case 0:
+        return data.u8;
+      case 1:
+        return data.u16;
+      case 2:
+        return data.u32;
+      default:
+        return data.u64;
+    }
+  }
 };
 static_assert(sizeof(MemoryValue) == 24);
 

@@ -1,5 +1,6 @@
 // What the table says of each architecture, with registers that the test sets.
 #include "plugin/arch/architecture.h"
+#include "plugin/qemu_api.h"
 
 #include <gtest/gtest.h>
 
@@ -84,6 +85,14 @@ TEST_F(ArchitectureTest, TheFrameThatX86PushesTellsWhereTheHandlerCameFrom) {
 TEST_F(ArchitectureTest, AnUnknownOneIsNone) {
   EXPECT_EQ(architecture("sparc"), nullptr);
   EXPECT_EQ(known_architectures(), "x86_64, i386, aarch64, riscv64");
+}
+
+TEST(MemoryValueTest, HasTheBytesOfItsSizeOnly) {
+  qemu::MemoryValue value{};
+  value.data.u64 = 0x8877665544332211;
+  const std::uint64_t expected[] = {0x11, 0x2211, 0x44332211, 0x8877665544332211};
+  for (value.type = 0; value.type < 4; ++value.type)
+    EXPECT_EQ(value.narrow(), expected[value.type]);
 }
 
 }  // namespace

@@ -140,6 +140,7 @@ void interrupt_return(unsigned index, void* data) {
 
 void start_here(unsigned index, void*) {
   std::scoped_lock lock(session->translation);
+  session->switched_on = true;
   for (auto& slot : session->vcpus) {
     Vcpu* vcpu = slot.load();
     if (vcpu == nullptr) continue;
@@ -151,6 +152,7 @@ void start_here(unsigned index, void*) {
 }
 void stop_here(unsigned index, void*) {
   std::scoped_lock lock(session->translation);
+  session->switched_on = false;
   for (auto& slot : session->vcpus) {
     Vcpu* vcpu = slot.load();
     if (vcpu == nullptr) continue;

@@ -69,7 +69,16 @@ void flushed() {
 
 void vcpu_started(unsigned index) {
   Session& s = *session;
-  if (index >= Session::kMaxVcpus || s.vcpus[index].load() != nullptr) return;
+  if (index >= Session::kMaxVcpus) {  // the hot callbacks have no place for it
+    std::fprintf(
+        stderr,
+        "trapline plugin: more than %u threads of the program have overlapped, the most that "
+        "can be followed; the program ends here, and what it did so far is recorded\n",
+        Session::kMaxVcpus);
+    ended();
+    ::_exit(1);
+  }
+  if (s.vcpus[index].load() != nullptr) return;
   if (!s.recording) {  // qemu-user has loaded its program now and not yet run it
     if (auto begun = begin_recording(s); !begun) {
       std::fprintf(stderr, "trapline plugin: %s\n", begun.error().message.c_str());
@@ -95,15 +104,13 @@ void vcpu_started(unsigned index) {
       std::make_unique<CallTracker>(index, vcpu->guest, *s.recording, *s.filter, *pool, options);
   vcpu->tracker = vcpu->tracker_storage.get();
   vcpu->tracker->use_clock(s.clock);
-  if (s.has_start) vcpu->tracker->set_recording(false);
-  {
-    std::scoped_lock lock(s.translation);
-    if (!s.translation_guest) {
-      s.translation_guest = std::make_unique<Guest>(*s.arch, s.api);
-      s.translation_guest->share(vcpu->guest);
-    }
-    if (s.sites_left_out != 0) vcpu->tracker->miss_calls();
+  std::scoped_lock lock(s.translation);
+  if (!s.translation_guest) {
+    s.translation_guest = std::make_unique<Guest>(*s.arch, s.api);
+    s.translation_guest->share(vcpu->guest);
   }
+  if (!s.switched_on.value_or(!s.has_start)) vcpu->tracker->set_recording(false);
+  if (s.sites_left_out != 0) vcpu->tracker->miss_calls();
   trackers[index] = vcpu->tracker;
   s.vcpus[index].store(vcpu);
 }

@@ -36,7 +36,6 @@ struct alignas(64) Vcpu {
   std::uint64_t delayed_slot = 0;
   std::uint64_t last_flush = 0;
   pthread_t thread{};  // the thread that runs the vCPU
-  bool used = false;
   Guest guest;
   std::unique_ptr<StackPool> own_stacks;
   std::unique_ptr<CallTracker> tracker_storage;
@@ -101,11 +100,13 @@ struct Session {
     return false;
   }
 
-  std::mutex translation;  // guards sites, translation_guest, and the vCPUs that end
+  // Guards sites, translation_guest, switched_on, and the vCPUs that begin and end.
+  std::mutex translation;
   SitePool sites;
   std::uint64_t sites_left_out = 0;
   const Site* keep(const Site& site);
   std::unique_ptr<Guest> translation_guest;
+  std::optional<bool> switched_on;      // by the function of start= or stop= that ran last
   std::atomic<bool> guest_ran = false;  // some of the guest's code was translated
   bool told_of_kvm = false;
   std::atomic<bool> told_of_deep_stack = false;

@@ -46,6 +46,20 @@ run "$qemu/qemu-x86_64" -plugin "$plugin,out=$work/exec.data,include=leaf" "$wor
 expect_equal "exec: exit status" 0 "$status"
 expect_calls "$work/exec.data" 1 leaf
 
+# A thread that begins when the function of start= has run is recorded too.
+run "$qemu/qemu-x86_64" -plugin "$plugin,out=$work/start.data,start=main" "$work/dynamic"
+expect_calls "$work/start.data" 232 leaf
+expect_calls "$work/start.data" 1 run_thread
+
+# More threads than the plugin has places for, one after the other: the program ends with a message, not with a signal.
+run "$qemu/qemu-x86_64" -plugin "$plugin,out=$work/few.data,include=leaf" "$work/static" chain 100
+expect_equal "101 threads: exit status" 3 "$status"
+expect_calls "$work/few.data" 101 leaf
+run "$qemu/qemu-x86_64" -plugin "$plugin,out=$work/chain.data,include=leaf" "$work/static" chain 4200
+expect_equal "too many threads: exit status" 1 "$status"
+expect_contains "$work/stderr" "more than 4096 threads of the program have overlapped"
+expect_calls "$work/chain.data" 4096 leaf
+
 # Symbols of code that no file shows keep their place beside those that are found.
 run "$qemu/qemu-x86_64" -plugin "$plugin,out=$work/more.data,symbols=$work/static@0x10000000" "$work/dynamic"
 for file in static dynamic libc.so.6; do expect_contains "$work/more.data/sid-0.map" "/vm/$file"; done

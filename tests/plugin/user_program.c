@@ -28,9 +28,23 @@ FUNCTION int run_child(void) {
   return sum & 1;
 }
 
+/* Each thread is there when the next one begins: QEMU numbers them on, though few live at once. */
+FUNCTION void* run_chain(void* left) {
+  pthread_t next;
+  leaf(0);
+  if ((long)left == 0) exit(3);
+  if (pthread_create(&next, NULL, run_chain, (void*)((long)left - 1)) != 0) exit(1);
+  pthread_detach(next);
+  return NULL;
+}
+
 int main(int argc, char** argv) {
   int sum = 0, status = 0;
   char text[32];
+  if (argc > 2) {
+    run_chain((void*)atol(argv[2]));
+    pause();
+  }
   if (argc > 1) {
     leaf(0);
     execl("/bin/true", "true", (char*)NULL);

@@ -159,10 +159,21 @@ void Recording::left_out(unsigned vcpu, std::uint64_t records) {
   (void)write_to_file(tid, {&lost, 1});
 }
 
+// Appends lines to sync.txt.
+void Recording::append_sync(std::string_view lines) {
+  std::scoped_lock lock(mutex_);
+  const auto file = directory_->open_file("sync.txt");
+  const int error = file ? write_bytes(file->get(), lines) : 0;
+  if ((file && error == 0) || std::exchange(told_of_syncs_, true)) return;
+  std::fprintf(stderr,
+               "trapline plugin: cannot write %s/sync.txt: %s; the calls may not be placed on the "
+               "host's clock\n",
+               directory_->path().c_str(),
+               file ? std::strerror(error) : file.error().message.c_str());
+}
+
 void Recording::write_sync() {
   if (!directory_) return;
-  auto file = directory_->open_file("sync.txt");
-  if (!file) return;
   constexpr std::string_view kNames[] = {"mono", "boot", "real", "tsc"};
   std::string text =
       fmt::format("# clock: {}\n# run: {}\n", kNames[static_cast<unsigned>(options_.clock)], id());
@@ -173,16 +184,12 @@ void Recording::write_sync() {
     series.written();
     text += fmt::format("{} {}\n", stamp, std::string_view(record, size));
   }
-  (void)write_bytes(file->get(), text);
+  append_sync(text);
 }
 
 void Recording::write_vcpu(unsigned vcpu) {
   if (!directory_ || process_ != 0) return;  // a program's tasks are its threads
-  std::scoped_lock lock(mutex_);
-  auto file = directory_->open_file("sync.txt");
-  if (!file) return;
-  const std::string text = fmt::format("# thread: cpu{} {}\n", vcpu, ::gettid());
-  (void)write_bytes(file->get(), text);
+  append_sync(fmt::format("# thread: cpu{} {}\n", vcpu, ::gettid()));
 }
 
 void Recording::write_guest_syncs(std::span<const StampedSync> syncs) {
@@ -206,9 +213,7 @@ void Recording::write_guest_syncs(std::span<const StampedSync> syncs) {
     std::fprintf(stderr,
                  "trapline plugin: the guest executed %llu sync records; more are ignored\n",
                  static_cast<unsigned long long>(kMaxGuestSyncs));
-  if (text.empty() || !directory_) return;
-  auto file = directory_->open_file("sync.txt");
-  if (file) (void)write_bytes(file->get(), text);
+  if (!text.empty()) append_sync(text);
 }
 
 void Recording::before_fork() {

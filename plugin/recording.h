@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -72,7 +73,6 @@ class Recording final : public RecordSink, public TaskChooser {
   [[nodiscard]] bool is_child() const { return is_child_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
-  [[nodiscard]] int last_error() const { return last_error_; }
 
   // With contexts=stack, this many tasks have a buffer and an open file.
   static constexpr std::size_t kActive = 96;
@@ -84,6 +84,8 @@ class Recording final : public RecordSink, public TaskChooser {
   [[nodiscard]] int file_of(std::uint32_t tid);  // -1: cannot be opened
   [[nodiscard]] std::size_t write_to_file(std::uint32_t tid, std::span<const Record> records);
   void commit();
+
+  void append_sync(std::string_view lines);
 
   PluginOptions options_;
   const Architecture& arch_;
@@ -101,8 +103,8 @@ class Recording final : public RecordSink, public TaskChooser {
   std::atomic<std::uint64_t> bytes_ = 0;
   std::atomic<int> last_error_ = 0;
   bool told_ = false;
-  bool not_replaced_ = false;  // a message said that the earlier recording stays
-  bool told_of_syncs_ = false;
+  bool not_replaced_ = false;   // a message said that the earlier recording stays
+  bool told_of_syncs_ = false;  // that sync.txt is not written
   std::uint64_t guest_syncs_ = 0;
   std::unordered_set<std::uint32_t> others_;  // tasks that count left-out records
   std::atomic<std::uint64_t> left_out_ = 0;

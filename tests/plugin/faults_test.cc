@@ -185,6 +185,7 @@ TEST_P(FaultsTest, ARemovedDirectoryDoesNotStopTheGuest) {
   const Output output = shell(calls("out=" + data_), data_,
                               "qemu & recorded 1000000; rm -r '" + data_ + "'; wait $!");
   EXPECT_EQ(output.exit_code(), 1) << output.err;
+  EXPECT_THAT(output.err, HasSubstr("cannot write " + data_ + "/sync.txt: "));
 }
 
 TEST_P(FaultsTest, AfterAResetTheRecordsAreBalancedAndGoOn) {

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "backend_ftrace/base/duration.h"
+#include "backend_ftrace/base/size.h"
 #include "backend_ftrace/base/text.h"
 
 namespace trapline {
@@ -39,6 +40,12 @@ bool set_output(PluginOptions& o, Value v) {
 bool set_text(std::string& target, Value v) {
   target = v;
   return !v.empty();
+}
+
+bool set_size(std::uint64_t& target, Value v) {
+  const auto size = parse_size("", v);
+  if (size) target = *size;
+  return size.has_value();
 }
 
 bool add_symbols(PluginOptions& o, Value v) {
@@ -126,12 +133,12 @@ constexpr std::array kOptions = {
            [](PluginOptions& o, Value v) { return set_text(o.start, v); }},
     Option{"stop", "FUNCTION|ADDRESS", "stop recording when this runs",
            [](PluginOptions& o, Value v) { return set_text(o.stop, v); }},
-    Option{"limit", "BYTES[K|M|G]", "stop recording when this much is written",
-           [](PluginOptions& o, Value v) { return parse_size(v, o.limit); }},
-    Option{"buffer", "BYTES[K|M]",
+    Option{"limit", "SIZE(K|M|G)", "stop recording when this much is written",
+           [](PluginOptions& o, Value v) { return set_size(o.limit, v); }},
+    Option{"buffer", "SIZE(K|M)",
            "memory for the records of one task, 4K to 64M (default 128K; contexts=stack: 64K)",
            [](PluginOptions& o, Value v) {
-             return parse_size(v, o.buffer) && o.buffer >= kSmallestBuffer &&
+             return set_size(o.buffer, v) && o.buffer >= kSmallestBuffer &&
                     o.buffer <= kLargestBuffer;
            }},
     Option{"help", "on", "list the options and do not start",
@@ -142,31 +149,6 @@ constexpr std::array kOptions = {
 };
 
 }  // namespace
-
-bool parse_size(std::string_view text, std::uint64_t& size) {
-  unsigned shift = 0;
-  if (!text.empty()) {
-    switch (text.back()) {
-      case 'K':
-      case 'k':
-        shift = 10;
-        break;
-      case 'M':
-      case 'm':
-        shift = 20;
-        break;
-      case 'G':
-      case 'g':
-        shift = 30;
-        break;
-    }
-  }
-  if (shift != 0) text.remove_suffix(1);
-  const auto number = parse_number(text);
-  if (!number || *number > ~std::uint64_t{0} >> shift) return false;
-  size = *number << shift;
-  return true;
-}
 
 bool parse_range(std::string_view text, AddressRange& range) {
   const std::size_t dash = text.find('-');

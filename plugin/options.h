@@ -46,9 +46,6 @@ struct PluginOptions {
 // Returns help with one line per option.
 [[nodiscard]] std::string plugin_help();
 
-// Parses a decimal or hexadecimal number with an optional K, M or G.
-[[nodiscard]] bool parse_size(std::string_view text, std::uint64_t& size);
-
 // Parses 0xSTART-0xEND; the end is not part of the range.
 [[nodiscard]] bool parse_range(std::string_view text, AddressRange& range);
 

@@ -377,10 +377,11 @@ TEST_P(FaultsTest, BadOptionsAreRefusedBeforeTheGuestStarts) {
   const Refusal refusals[] = {
       {"ouput=ftrace", "no option is called 'ouput' (did you mean 'output'?)"},
       {"clock=local", "expected clock=mono|boot|real|tsc"},
-      {"buffer=1K", "expected buffer=BYTES[K|M]"},
+      {"buffer=1K", "expected buffer=SIZE(K|M)"},
       {"output=both,min-duration=1us", "min-duration= needs output=uftrace"},
       {"min-duration=5", "expected min-duration=TIME(ns|us|ms|s)"},
-      {"limit=many", "expected limit=BYTES[K|M|G]"},
+      {"limit=5000000", "expected limit=SIZE(K|M|G)"},
+      {"limit=many", "expected limit=SIZE(K|M|G)"},
       {"max-depth=0", "expected max-depth=N"},
       {"symbols=/nowhere/vmlinux", "cannot open /nowhere/vmlinux"},
       {"include=no_such_function", "a name needs symbols=FILE"},

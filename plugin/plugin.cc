@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <thread>
 
+#include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/worker.h"
 #include "plugin/accelerator.h"
@@ -198,12 +200,16 @@ Result<Marker> open_marker(const PluginOptions& options) {
   std::optional<Marker> marker;
   const char* fd = std::getenv("TRAPLINE_FTRACE_FD");
   const char* instance = std::getenv("TRAPLINE_FTRACE_INSTANCE");
-  if (!options.instance.empty() || !options.tracefs.empty())
+  if (!options.instance.empty() || !options.tracefs.empty()) {
     marker = Marker::open({options.instance, options.tracefs}, &error);
-  else if (fd != nullptr && *fd != '\0')
-    marker = Marker::from_fd(std::atoi(fd), &error);
-  else
+  } else if (fd != nullptr && *fd != '\0') {
+    const auto number = parse_number(fd);
+    if (!number || *number > INT_MAX)
+      return fail("output=ftrace: TRAPLINE_FTRACE_FD={} is not the number of a descriptor", fd);
+    marker = Marker::from_fd(static_cast<int>(*number), &error);
+  } else {
     marker = Marker::open({instance != nullptr ? instance : "", ""}, &error);
+  }
   if (!marker) return fail("output=ftrace: {}", error);
   return std::move(*marker);
 }

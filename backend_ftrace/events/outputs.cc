@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -36,7 +37,14 @@ void open_marker() {
   if (default_marker.load(std::memory_order_acquire) != nullptr) return;
   trapline_ftrace* marker = nullptr;
   if (const char* fd = ::secure_getenv("TRAPLINE_FTRACE_FD"); fd != nullptr && *fd != '\0') {
-    marker = trapline_ftrace_from_fd(std::atoi(fd), marker_error, sizeof marker_error);
+    char* end = nullptr;
+    const long number = std::strtol(fd, &end, 10);
+    if (*end == '\0' && number >= 0 && number <= INT_MAX) {
+      marker = trapline_ftrace_from_fd(static_cast<int>(number), marker_error, sizeof marker_error);
+    } else {
+      std::snprintf(marker_error, sizeof marker_error,
+                    "TRAPLINE_FTRACE_FD=%s is not the number of a descriptor", fd);
+    }
   } else {
     const char* instance = ::secure_getenv("TRAPLINE_FTRACE_INSTANCE");
     const trapline_ftrace_options options{instance, nullptr};

@@ -92,6 +92,7 @@ class EnvironmentTest : public ::testing::Test {
     for (const auto& event : {one[0], two[0]}) {
       if (trapline_state_is_on(event.state)) trapline_simple_integers(event.id, nullptr, 0);
     }
+    if ((backends & TRAPLINE_BACKEND_FTRACE) != 0) trapline_ftrace_event("%d", 1);
   }
   pid_t child_ = 0;
   test::TemporaryFolder folder_;
@@ -159,6 +160,15 @@ TEST_F(EnvironmentTest, TheLayoutIsChosenByTheEnvironment) {
               HasSubstr("TRAPLINE_TRACE_LAYOUT: 'old' is not a layout; use qemu or rfc"));
   EXPECT_EQ(::unlink(unnamed().c_str()), 0);
   ::unsetenv("TRAPLINE_TRACE_LAYOUT");
+}
+
+TEST_F(EnvironmentTest, OnlyANumberIsADescriptor) {
+  for (const char* text : {"marker", "1x", "4294967297", "-1"}) {
+    ::setenv("TRAPLINE_FTRACE_FD", text, 1);
+    EXPECT_THAT(run("", "", TRAPLINE_BACKEND_FTRACE),
+                HasSubstr(std::string("TRAPLINE_FTRACE_FD=") + text + " is not the number"));
+  }
+  ::unsetenv("TRAPLINE_FTRACE_FD");
 }
 
 // What the log's opening says: this program, run anew, opens it before it lists its tests.

@@ -165,7 +165,10 @@ void* run(void*) {
     if (ready[1].revents != 0) return nullptr;
     if (ready[0].revents == 0) continue;
     const int client = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-    if (client < 0) continue;
+    if (client < 0) {  // without a free descriptor the connection stays, and the socket ready
+      ::poll(&ready[1], 1, 100);
+      continue;
+    }
     const timeval patience{5, 0};  // s, because the catalogue is locked while the answer is sent
     ::setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     serve(client);

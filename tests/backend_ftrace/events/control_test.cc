@@ -1,11 +1,13 @@
 // Switching events: in code, from a file, from the environment, over the monitor and over QMP.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -192,6 +194,28 @@ TEST_F(ControlTest, NonsenseAndEndlessLinesDoNotHarmTheMonitor) {
   auto control = connect_monitor(socket);
   ASSERT_TRUE(control);
   EXPECT_TRUE((*control)->set("alpha_read", true));
+}
+
+TEST_F(ControlTest, AMonitorWithoutAFreeDescriptorWaitsForOne) {
+  const std::string socket = path("socket");
+  ASSERT_EQ(trapline_monitor_start(socket.c_str(), error_, sizeof error_), 0) << error_;
+  const UniqueFd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socket.copy(address.sun_path, sizeof address.sun_path - 1);
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{static_cast<rlim_t>(client.get()) + 1, limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const std::clock_t before = std::clock();
+  EXPECT_EQ(::connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ::usleep(500'000);
+  EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC / 4);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(::send(client.get(), "trace-file\n", 11, 0), 11);
+  char answer[64] = "";
+  EXPECT_GT(::recv(client.get(), answer, sizeof answer - 1, 0), 0);
+  EXPECT_THAT(answer, HasSubstr("no trace file is open"));
 }
 
 // A QMP server that says what QEMU 10.0.2 says, for one client.

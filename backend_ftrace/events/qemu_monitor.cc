@@ -29,9 +29,11 @@ class QmpSocket final : public QemuMonitor {
  protected:
   Result<void> send(const std::string& line, int file) override { return socket_.send(line, file); }
   Result<std::string> receive() override { return socket_.receive(); }
+  std::uint64_t next_id() override { return ++asked_; }
 
  private:
   LineSocket socket_;
+  std::uint64_t asked_ = 0;
 };
 
 // The human monitor. It echoes each command after its prompt:
@@ -40,6 +42,8 @@ class QmpSocket final : public QemuMonitor {
 //   x_read : state 0                   what the command prints
 //   (qemu) …print 7340033              sent after it
 //   0x700001                           so it has printed all
+//
+// If a command timed out, its answer and its number come before the next one's.
 class HumanSocket final : public QemuMonitor {
  public:
   explicit HumanSocket(LineSocket socket) : socket_(std::move(socket)) {}
@@ -93,6 +97,7 @@ class HumanSocket final : public QemuMonitor {
     if (auto sent = socket_.send(command, file); !sent) return tl::unexpected(sent.error());
     if (auto sent = socket_.send("print " + std::to_string(mark)); !sent)
       return tl::unexpected(sent.error());
+    const std::string before = fmt::format("0x{:x}", mark - 1);
     std::vector<std::string> lines;
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     for (const std::string end = fmt::format("0x{:x}", mark);
@@ -107,6 +112,7 @@ class HumanSocket final : public QemuMonitor {
         return lines;
       }
       lines.push_back(text);
+      if (text == before) lines.clear();
     }
     return fail("{}: {}: an answer that does not end", name(), command);
   }
@@ -118,7 +124,9 @@ class HumanSocket final : public QemuMonitor {
 }  // namespace
 
 Result<Json> QemuMonitor::execute(const std::string& command, const Json& arguments, int file) {
-  const Json request{{"execute", command}, {"arguments", arguments}};
+  Json request{{"execute", command}, {"arguments", arguments}};
+  const std::uint64_t id = next_id();
+  if (id != 0) request["id"] = id;
   if (auto sent = send(one_line(request), file); !sent)
     return tl::unexpected(std::move(sent).error());
   for (;;) {
@@ -126,6 +134,8 @@ Result<Json> QemuMonitor::execute(const std::string& command, const Json& argume
     if (!line) return tl::unexpected(line.error());
     const Json answer = parsed_answer(*line);
     if (!answer.is_object()) return fail("{}: the answer is not a JSON object", name());
+    // The late answer to a command that timed out has another id, an event of the machine has none.
+    if (id != 0 && answer.value("id", Json()) != id) continue;
     if (answer.contains("return")) return answer["return"];
     // Any other object is an event of the machine; the answer is still to come.
     if (!answer.contains("error")) continue;

@@ -36,6 +36,8 @@ class QemuMonitor {
   [[nodiscard]] virtual const std::string& name() const = 0;  // for messages
 
  protected:
+  // Returns the id of the next command; 0: another program holds the socket and chooses it.
+  [[nodiscard]] virtual std::uint64_t next_id() { return 0; }
   // Sends a line. receive() returns the next line from QEMU, which may be an event of the machine.
   [[nodiscard]] virtual Result<void> send(const std::string& line, int file) = 0;
   [[nodiscard]] virtual Result<std::string> receive() = 0;

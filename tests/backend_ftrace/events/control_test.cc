@@ -14,6 +14,7 @@
 
 #include "backend_ftrace/base/unique_fd.h"
 #include "backend_ftrace/events/client.h"
+#include "backend_ftrace/events/qemu_monitor.h"
 #include "tests/support/require.h"
 #include "tests/support/temporary_folder.h"
 #include "trace-control.h"
@@ -242,12 +243,15 @@ TEST_F(ControlTest, QmpIsSpokenAsQemuSpeaksIt) {
         requests.push_back(buffer.substr(0, buffer.find('\n')));
         buffer.erase(0, buffer.find('\n') + 1);
         const std::string& last = requests.back();
+        // As if the command before had timed out.
+        say("{\"return\": [], \"id\": " + std::to_string(requests.size() - 1) + "}\r\n");
+        const std::string end = ", \"id\": " + std::to_string(requests.size()) + "}\r\n";
         if (last.find("get-state") == std::string::npos) {
-          say("{\"event\": \"RESUME\"}\r\n{\"return\": {}}\r\n");
+          say("{\"event\": \"RESUME\"}\r\n{\"return\": {}" + end);
         } else if (last.find("missing") != std::string::npos) {
-          say("{\"error\": {\"class\": \"GenericError\", \"desc\": \"unknown event\"}}\r\n");
+          say("{\"error\": {\"class\": \"GenericError\", \"desc\": \"unknown event\"}" + end);
         } else {
-          say("{\"return\": [{\"name\": \"serial_write\", \"state\": \"enabled\"}]}\r\n");
+          say("{\"return\": [{\"name\": \"serial_write\", \"state\": \"enabled\"}]" + end);
         }
       }
     }
@@ -269,6 +273,36 @@ TEST_F(ControlTest, QmpIsSpokenAsQemuSpeaksIt) {
   ::close(server);
   ::unlink(path_of_socket.c_str());
   EXPECT_THAT(requests, ::testing::Contains(HasSubstr("trace-event-set-state")));
+}
+
+// A human monitor on which the command before timed out.
+TEST_F(ControlTest, ALateAnswerOfTheHumanMonitorIsNotTheNextOne) {
+  const std::string path_of_socket = path("hmp");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path_of_socket.copy(address.sun_path, sizeof address.sun_path - 1);
+  const UniqueFd server(::socket(AF_UNIX, SOCK_STREAM, 0));
+  ASSERT_EQ(::bind(server.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(server.get(), 1), 0);
+  std::thread qemu([&] {
+    const UniqueFd client(::accept(server.get(), nullptr, nullptr));
+    const std::string answers =
+        "QEMU 10.0.2 monitor - type 'help' for more information\r\nlate : state 1\r\n"
+        "(qemu) print 7340032\r\n0x700000\r\n(qemu) info trace-events x*\r\nx_read : state 0\r\n"
+        "(qemu) print 7340033\r\n0x700001\r\n";
+    EXPECT_GT(::write(client.get(), answers.data(), answers.size()), 0);
+    char bytes[4096];
+    while (::read(client.get(), bytes, sizeof bytes) > 0) {
+    }
+  });
+  {
+    auto monitor = connect_qemu(path_of_socket);
+    ASSERT_TRUE(monitor) << monitor.error().message;
+    const auto lines = (*monitor)->human("info trace-events x*");
+    ASSERT_TRUE(lines) << lines.error().message;
+    EXPECT_THAT(*lines, ::testing::ElementsAre("x_read : state 0"));
+  }
+  qemu.join();
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace trapline::simpletrace {
 
@@ -43,7 +44,10 @@ class Ring {
       const std::uint64_t next = head + padding + wanted;
       if (next - known_tail_.load(std::memory_order_acquire) > size_ &&
           next - refresh_tail() > size_) {
-        return {};
+        // The consumer may have passed this head, which others have moved on since it was read.
+        const std::uint64_t seen = std::exchange(head, head_.load(std::memory_order_relaxed));
+        if (head == seen) return {};
+        continue;
       }
       if (!head_.compare_exchange_weak(head, next, std::memory_order_relaxed)) continue;
       if (padding != 0) word(head).store(mark(head, kPadding), std::memory_order_release);
@@ -82,6 +86,13 @@ class Ring {
     }
   }
   void pop(std::size_t bytes) { release(bytes + kWord); }
+  // Forgets all records, also reserved ones, in a process with neither producers nor a consumer.
+  void clear() {
+    known_head_ = head_.load();
+    known_tail_ = known_head_;
+    tail_ = known_head_;
+    dropped_ = 0;
+  }
   [[nodiscard]] std::uint64_t take_dropped() {
     return dropped_.exchange(0, std::memory_order_relaxed);
   }

@@ -185,10 +185,12 @@ void watch_signals() {
   }
 }
 
-// Stops tracing in a child of fork, which has no writer thread.
+// Stops tracing in a child of fork, which has no writer thread. What is in the rings is the
+// parent's; records that other threads had reserved are never published here.
 void in_child() {
   enabled.store(false, std::memory_order_relaxed);
   alive.store(false, std::memory_order_relaxed);
+  for (Ring& ring : rings) ring.clear();
 }
 
 int refuse(char* error, std::size_t size, const char* path, const char* reason) {
@@ -278,6 +280,39 @@ const char* hand_over(int fd, bool rfc) {
   return nullptr;
 }
 
+int open_file(const trapline_simple_options* options, bool in_place_of_named, char* error,
+              std::size_t size) {
+  char unnamed[32];
+  std::snprintf(unnamed, sizeof unnamed, "trace-%d", static_cast<int>(::getpid()));
+  const char* path = options->path != nullptr ? options->path : unnamed;
+  const std::size_t ring_bytes = options->ring_bytes == 0 ? kDefaultRing : options->ring_bytes;
+  if (ring_bytes < 2 * kMaxRecord || (ring_bytes & (ring_bytes - 1)) != 0) {
+    return refuse(error, size, path, "ring_bytes must be a power of two from 128 KiB");
+  }
+  pthread_mutex_lock(&opening);
+  if (!in_place_of_named && alive.load() && !is_unnamed) {
+    pthread_mutex_unlock(&opening);
+    return refuse(error, size, options->path != nullptr ? path : "without a name",
+                  "another trace file is open; close it first");
+  }
+  const char* reason = "no memory for the rings";
+  const int fd = open_trace_path(path, &reason);
+  if (fd >= 0 && alive.load()) {
+    reason = hand_over(fd, options->rfc);
+    enabled.store(enabled.load() || reason == nullptr);
+  } else if (fd >= 0 && !make_rings(ring_bytes)) {
+    ::close(fd);
+  } else if (fd >= 0) {
+    reason = start(fd, *options);
+  }
+  if (reason == nullptr) {
+    std::snprintf(open_path, sizeof open_path, "%s", path);
+    is_unnamed = options->path == nullptr;
+  }
+  pthread_mutex_unlock(&opening);
+  return reason == nullptr ? 0 : refuse(error, size, path, reason);
+}
+
 }  // namespace
 }  // namespace trapline::simpletrace
 
@@ -299,38 +334,11 @@ using namespace trapline::simpletrace;
 extern "C" {
 
 int trapline_simple_open(const trapline_simple_options* options, char* error, std::size_t size) {
-  if (alive.load() && !is_unnamed) {
-    return refuse(error, size, options->path != nullptr ? options->path : "without a name",
-                  "another trace file is open; close it first");
-  }
-  return trapline_simple_switch(options, error, size);
+  return open_file(options, false, error, size);
 }
 
 int trapline_simple_switch(const trapline_simple_options* options, char* error, std::size_t size) {
-  char unnamed[32];
-  std::snprintf(unnamed, sizeof unnamed, "trace-%d", static_cast<int>(::getpid()));
-  const char* path = options->path != nullptr ? options->path : unnamed;
-  const std::size_t ring_bytes = options->ring_bytes == 0 ? kDefaultRing : options->ring_bytes;
-  if (ring_bytes < 2 * kMaxRecord || (ring_bytes & (ring_bytes - 1)) != 0) {
-    return refuse(error, size, path, "ring_bytes must be a power of two from 128 KiB");
-  }
-  pthread_mutex_lock(&opening);
-  const char* reason = "no memory for the rings";
-  const int fd = open_trace_path(path, &reason);
-  if (fd >= 0 && alive.load()) {
-    reason = hand_over(fd, options->rfc);
-    enabled.store(enabled.load() || reason == nullptr);
-  } else if (fd >= 0 && !make_rings(ring_bytes)) {
-    ::close(fd);
-  } else if (fd >= 0) {
-    reason = start(fd, *options);
-  }
-  if (reason == nullptr) {
-    std::snprintf(open_path, sizeof open_path, "%s", path);
-    is_unnamed = options->path == nullptr;
-  }
-  pthread_mutex_unlock(&opening);
-  return reason == nullptr ? 0 : refuse(error, size, path, reason);
+  return open_file(options, true, error, size);
 }
 
 void trapline_simple_close(void) {

@@ -222,6 +222,24 @@ TEST_F(WriterTest, AChildOfForkWritesNothingIntoTheParentsFile) {
 }
 
 TEST_F(WriterTest, AFullDiskIsCountedAndTheProgramRunsOn) {
+TEST_F(WriterTest, AFileOfAChildHasItsOwnEventsOnly) {
+  const std::string of_parent = path_;
+  open();
+  for (int i = 0; i < 500; ++i) trace_alpha_read(i);
+  path_ = folder_ / "child";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    open();
+    trace_alpha_read(1000);
+    std::exit(0);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_THAT(read().lines, ::testing::ElementsAre("alpha_read 1000"));
+  trapline_simple_close();
+  path_ = of_parent;
+  EXPECT_EQ(read().lines.size(), 500u);
+}
+
   trapline_simple_options options{};
   options.path = "/dev/full";
   char error[512];

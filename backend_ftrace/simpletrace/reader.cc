@@ -82,6 +82,7 @@ Result<Reader> Reader::read(std::shared_ptr<const UniqueFd> file, std::string na
 
 Result<void> Reader::read_header() {
   if (!fill(sizeof(Header))) {
+    if (auto readable = cut(); !readable) return tl::unexpected(readable.error());
     return fail(ErrorKind::kDamaged, "{}: too short for a simpletrace file", path_);
   }
   const auto found = layout_of({buffer_.get() + begin_, end_ - begin_});
@@ -129,6 +130,7 @@ bool Reader::fill(std::size_t bytes) {
                           static_cast<off_t>(offset_ + end_ - begin_));
     if (got < 0 && errno == ESPIPE) got = ::read(fd_->get(), buffer_.get() + end_, kBuffer - end_);
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0) error_ = errno;
     if (got <= 0) return false;
     end_ += static_cast<std::size_t>(got);
   }
@@ -155,7 +157,8 @@ tl::unexpected<Error> Reader::damaged(std::string_view what) const {
   return fail(ErrorKind::kDamaged, "{}: damaged at offset {}: {}", path_, offset_, what);
 }
 
-bool Reader::cut() {
+Result<bool> Reader::cut() {
+  if (error_ != 0) return fail("{}: at offset {}: {}", path_, offset_, std::strerror(error_));
   cut_bytes_ = end_ - begin_;
   return false;
 }

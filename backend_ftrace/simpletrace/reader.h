@@ -46,7 +46,8 @@ class Reader {
   // Returns whether the first 16 bytes are those of a simpletrace file.
   [[nodiscard]] static bool recognises(std::string_view first_bytes);
 
-  // Reads the next record. False at the end; an error for damage that the reader cannot skip.
+  // Reads the next record. False at the end; an error for damage that the reader cannot skip, and
+  // when the file cannot be read on.
   [[nodiscard]] Result<bool> next(Record& record);
 
   [[nodiscard]] Layout layout() const { return layout_; }
@@ -74,7 +75,7 @@ class Reader {
   [[nodiscard]] Result<bool> read_mapping();
   void identify(Record& record) const;
   [[nodiscard]] bool decode(Record& record, std::size_t at, std::size_t end) const;
-  bool cut();
+  [[nodiscard]] Result<bool> cut();
 
   std::string path_;
   std::shared_ptr<const UniqueFd> fd_;
@@ -91,6 +92,7 @@ class Reader {
   std::uint64_t offset_ = 0;  // offset of begin_ in the file
   std::uint64_t undecoded_ = 0;
   std::uint64_t cut_bytes_ = 0;
+  int error_ = 0;  // errno of the read that failed
   const tracetool::EventFile* declarations_;
 };
 

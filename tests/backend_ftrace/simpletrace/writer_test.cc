@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -221,7 +222,6 @@ TEST_F(WriterTest, AChildOfForkWritesNothingIntoTheParentsFile) {
   EXPECT_THAT(read().lines, ::testing::ElementsAre("alpha_read 1", "alpha_read 3"));
 }
 
-TEST_F(WriterTest, AFullDiskIsCountedAndTheProgramRunsOn) {
 TEST_F(WriterTest, AFileOfAChildHasItsOwnEventsOnly) {
   const std::string of_parent = path_;
   open();
@@ -240,6 +240,7 @@ TEST_F(WriterTest, AFileOfAChildHasItsOwnEventsOnly) {
   EXPECT_EQ(read().lines.size(), 500u);
 }
 
+TEST_F(WriterTest, AFullDiskIsCountedAndTheProgramRunsOn) {
   trapline_simple_options options{};
   options.path = "/dev/full";
   char error[512];
@@ -369,6 +370,30 @@ TEST_F(WriterTest, OlderVersionsAndTheOtherByteOrderAreRead) {
       EXPECT_EQ(result.times[0], 1234u);
     }
   }
+}
+
+// A terminal whose other end is closed gives its bytes and then EIO.
+TEST_F(WriterTest, AFileThatCannotBeReadOnIsAnError) {
+  open();
+  trace_alpha_read(1);
+  trapline_simple_close();
+  UniqueFd file(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  ASSERT_TRUE(file && ::grantpt(file.get()) == 0 && ::unlockpt(file.get()) == 0);
+  {
+    const UniqueFd other(::open(::ptsname(file.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
+    termios raw{};
+    ::cfmakeraw(&raw);
+    ASSERT_EQ(::tcsetattr(other.get(), TCSANOW, &raw), 0);
+    const std::string all = bytes();
+    ASSERT_EQ(::write(other.get(), all.data(), all.size()), static_cast<ssize_t>(all.size()));
+  }
+  auto reader = Reader::read(std::make_shared<const UniqueFd>(std::move(file)), "trace", events_);
+  ASSERT_TRUE(reader) << reader.error().message;
+  Record record;
+  EXPECT_TRUE(reader->next(record).value_or(false));
+  const auto end = reader->next(record);
+  ASSERT_FALSE(end);
+  EXPECT_THAT(end.error().message, ::testing::HasSubstr("Input/output error"));
 }
 
 TEST_F(WriterTest, ACutFileIsReadUpToTheCutAndADamagedOneSaysWhere) {

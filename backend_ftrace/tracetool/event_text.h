@@ -13,7 +13,7 @@ namespace trapline::tracetool {
 inline constexpr std::size_t kNoLimit = std::size_t{1} << 62;
 // Limit in bytes for the text of one event from a file: a declaration may be as long as its file,
 // while each of its records has a few bytes.
-inline constexpr std::size_t kMostText = 16 * 1024;
+inline constexpr std::size_t kMostEventText = 16 * 1024;
 
 // Appends what printf prints for the format and the values. A missing value (kAbsent, or fewer
 // values than arguments) prints as '?'. Strings are not escaped. When `out` grows longer than

@@ -22,10 +22,10 @@ std::string text_line(const simpletrace::Record& record) {
   std::string line = fmt::format("{} {} ", seconds_text(record.timestamp), record.pid);
   if (record.dropped) return line + fmt::format("{} events dropped", record.count);
   line += record.name.empty() ? fmt::format("event_{}", record.id)
-                              : std::string(record.name.substr(0, tracetool::kMostText));
+                              : std::string(record.name.substr(0, tracetool::kMostEventText));
   line += ' ';
   if (record.event != nullptr)
-    tracetool::append_text(*record.event, record.values, line, tracetool::kMostText);
+    tracetool::append_text(*record.event, record.values, line, tracetool::kMostEventText);
   return printable(line);
 }
 

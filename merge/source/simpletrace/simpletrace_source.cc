@@ -90,10 +90,10 @@ class SimpletraceSource final : public ProgramsEvents {
       held.dropped = std::max<std::uint64_t>(record_.count, 1);
     } else {
       text_ = record_.name.empty() ? fmt::format("event_{}", record_.id)
-                                   : std::string(record_.name.substr(0, tracetool::kMostText));
+                                   : std::string(record_.name.substr(0, tracetool::kMostEventText));
       text_ += ' ';
       if (record_.event != nullptr && record_.values.size() == record_.event->arguments.size())
-        tracetool::append_text(*record_.event, record_.values, text_, tracetool::kMostText);
+        tracetool::append_text(*record_.event, record_.values, text_, tracetool::kMostEventText);
       held.text = text_;  // a copy, which has no spare capacity: the window holds many texts
     }
     hold(std::move(held));

@@ -33,7 +33,7 @@ class Child {
   // Returns the reading end of the child's output. Close it if nobody reads it.
   [[nodiscard]] UniqueFd& output() { return output_; }
   void send(int signal) const {
-    if (!status_) (void)::kill(pid_, signal);
+    if (pid_ > 0 && !status_) (void)::kill(pid_, signal);  // -1, of a moved-from object, is all
   }
   // Return the exit status as a shell gives it (128 + signal). reap() returns nullopt while the
   // child runs; wait() waits for its end. -1: the child has ended with a status that is not known,

@@ -46,7 +46,7 @@ class Folder {
   // Opens a folder, or makes it (mode 0777 less the umask) with all missing folders above it.
   [[nodiscard]] static Result<Folder> open_or_make(const std::string& path);
 
-  // Opens a folder below this one, with the same identity. kUsage: the name is a link.
+  // Opens a folder below this one, with the same identity; an error if the name is a link.
   [[nodiscard]] Result<Folder> open_folder(const std::string& name) const;
   // Makes a folder, owned by the identity's user.
   [[nodiscard]] Result<Folder> make_folder(const std::string& name, mode_t mode = 0700) const;

@@ -25,7 +25,7 @@ struct Identity {
 // Gives this thread's file operations the user's rights while the object lives (setfsuid, setfsgid
 // and setgroups of this thread alone; signals, ptrace and other threads see root as before). Does
 // nothing without an identity or if this process is not root. A nested object for the same user
-// costs one system call. Start no child meanwhile: it would keep the identity.
+// costs one system call. A child that is started meanwhile keeps the identity.
 class ActAs {
  public:
   explicit ActAs(const std::optional<Identity>& who);

@@ -72,7 +72,9 @@ TRAPLINE_API int trapline_events_load(const char* path, char* error, size_t erro
 /* Returns NULL when no event has that name. */
 TRAPLINE_API const struct trapline_event* trapline_events_find(const char* name);
 
-/* Calls `each` for every event that matches, group by group in the order of registration. */
+/* Calls `each` for every event that matches, group by group in the order of registration. The
+ * catalogue is locked meanwhile: `each` must call no function that lists, finds, switches or
+ * registers events. */
 TRAPLINE_API void trapline_events_each(const char* pattern,
                                        void (*each)(const struct trapline_event*, void*),
                                        void* context);

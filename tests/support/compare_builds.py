@@ -5,7 +5,8 @@ For each recording of tests/ (or each PATH) both run the same commands: reports 
 the page's data, explanations, the timeline, every export, comparisons. What they print, their messages
 and their exit statuses must be the same byte for byte. With KEPT=FOLDER in the environment the output
 of OLD is kept there, for the next comparison with it. With WORDS=1 text may have other words and
-another order, but each number with its unit as often as before. Exit status 1 where something differs.
+another order, but each number with its unit as often as before. Exit status 1 where something differs,
+and where every recording refuses the words of a command: nothing would be compared.
 """
 import glob
 import hashlib
@@ -52,7 +53,7 @@ def commands(paths):
         for form in FORMS:
             yield ["report", *paths, *words, "--format", form]
     page = ["report", *paths, "--format", "page-data"]
-    yield from (page, [*page, "--phases", "--vcpu", "0"], [*page, "--from", "+100ms", "--span", "a:b..c:b"])
+    yield from (page, [*page, "--phases", "--vcpu", "0"], [*page, "--from", "+100ms", "--by", "span", "--span", "a:b..c:b"])
     yield ["info", *paths]
     for form in FORMS[:2]:
         yield ["stalls", *paths, "--format", form]
@@ -78,9 +79,12 @@ def commands(paths):
             for words in (["perfetto"], ["csv", "--rows", "guest-spans"]):
                 yield ["export", *paths, "--guest-span", span, "--format", *words, "-o", "OUT"]
     for other in (ROOT + "/tests/data/svm-linux-2vcpu.dat", ROOT + "/tests/data/box/demo-ioctl.dat"):
-        for words in (["--by", "reason,device"], ["--by", "span"], ["--rows", "functions"], ["--rows", "interrupts"],
-                      ["--rows", "waits"], ["--by", "preempted-by"], ["--flame", "OUT"], ["--format", "json"]):
+        for words in (["--by", "reason,device"], ["--by", "span"], ["--guest"], ["--irq"], ["--waits"], ["--by", "preempted-by"], ["--flame", "OUT"], ["--format", "json"]):
             yield ["diff", ",".join(paths), other, *words]
+
+
+def without_paths(arguments):
+    return tuple(word for word in arguments if not word.startswith(ROOT))
 
 
 def written(path):
@@ -131,9 +135,12 @@ def main():
     old, new = sys.argv[1:3]
     sets = [[path] for path in sys.argv[3:]] or inputs()
     all_of_them = [arguments for paths in sets for arguments in commands(paths)]
+    taken = set()
 
     def compare(arguments):
         a, b = run_old(old, arguments), run(new, arguments)
+        if b[0] != 2:
+            taken.add(without_paths(arguments))
         if os.environ.get("KEPT"):
             b = [hashlib.sha256(pickle.dumps(part)).hexdigest() for part in b]
         names = ("exit status", "output", "messages", "file")
@@ -146,6 +153,11 @@ def main():
                 differ += 1
                 print("differ in", ", ".join(what) + ":", " ".join(arguments), flush=True)
     print(f"{len(all_of_them)} commands on {len(sets)} inputs: {differ} differ")
+    refused = {without_paths(arguments) for arguments in all_of_them} - taken
+    if not sys.argv[3:]:  # a single recording may refuse what others take
+        for words in sorted(refused):
+            print("every recording refuses:", *words)
+        differ += len(refused)
     return 1 if differ else 0
 
 

@@ -4,7 +4,7 @@
 usage: run_tests.py PRESET BUILD PARTS {--changed | --all | -- CTEST-ARGUMENT...}
 
 PARTS, the times of what ran before, stands before the summary. --changed runs each unit test program that differs from
-the one that last passed, whole, and the golden tests if `trapline` differs. --all runs all of them, and the unit tests
+the one that last passed, whole, and the golden tests if `trapline`, tests/golden or tests/data differ. --all runs all of them, and the unit tests
 that are no program of ours. The summary stands last, in the form of ctest's.
 """
 
@@ -20,6 +20,7 @@ from pathlib import Path
 
 # A case with the label machine may fail for the machine's sake, and runs once more.
 REPEATED = "machine"
+TESTS = Path(__file__).resolve().parents[2] / "tests"
 
 
 def tests_of(build):
@@ -102,7 +103,7 @@ def libraries_of(program, build):
 
 
 class Stamps:
-    """Which bytes of a program, of its libraries and of the worker that it starts passed last."""
+    """Which bytes of a program, of its libraries, of the worker that it starts and of its cases passed last."""
 
     def __init__(self, build):
         self.build, self.hashes = build, {}
@@ -119,6 +120,8 @@ class Stamps:
 
     def now(self, program):
         files = [program, *libraries_of(program, self.build), str(self.build / "merge/trapline-worker")]
+        if program == str(self.build / "merge/trapline"):  # the golden tests'
+            files += sorted(str(path) for folder in ("golden", "data") for path in (TESTS / folder).rglob("*") if path.is_file())
         return [self.hash_of(path) for path in files]
 
     def changed(self, program):

@@ -256,8 +256,6 @@ class ExitTracker {
   // Returns whether a vCPU waited for a CPU in a halt: before a wake-up that was not its last, or
   // while polling.
   [[nodiscard]] bool saw_waits_in_halts() const { return saw_waits_in_halts_; }
-  // Returns the threads that had an event of KVM, in the order of their first ones.
-  [[nodiscard]] const auto& threads() const { return threads_.entries(); }
   // Returns whether the thread had an event of KVM.
   [[nodiscard]] bool has(ThreadId thread) const { return threads_.find(thread) != nullptr; }
   // Returns the position of a vCPU's thread; nullopt if the thread runs no vCPU, as far as is

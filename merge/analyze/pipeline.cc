@@ -207,13 +207,17 @@ bool Pipeline::settle(const Event& event) {
   return true;
 }
 
+// Returns whether the first thread that had the id had an event.
+bool Pipeline::is_seen(ThreadId id) const {
+  return threads_.has_switched(id) || tracker_.has(id) || lives_.now(id) != id;
+}
+
 // Returns task_newtask with the thread that it made told apart from earlier ones.
 const Event& Pipeline::born(const Event& event) {
-  for (const auto& threads = tracker_.threads(); kvm_threads_ < threads.size(); ++kvm_threads_)
-    processes_.saw(threads[kvm_threads_].thread);
   const ThreadId before = lives_.now(std::get<NewThread>(event.payload).child);
-  return lives_.born(event,
-                     threads_.begin(before) || tracker_.has(before) || processes_.has_made(before));
+  const bool is_used = threads_.begin(before) || tracker_.has(before) ||
+                       processes_.has_threads(before, [this](auto id) { return is_seen(id); });
+  return lives_.born(event, is_used);
 }
 
 // Quotas are those of vCPUs: if the earlier thread with the id was none, they are the new one's.
@@ -234,6 +238,8 @@ void Pipeline::on_new(const Event& event, const NewThread& made) {
   }
   // A thread that makes another thread of its process counts as the first thread of the process,
   // unless it is known to run a vCPU: VMMs run vCPUs in threads of their own.
+  if (!made.same_process && life_of(made.child) != 0)
+    processes_.use_again(made.child, [this](auto id) { return is_seen(id); });
   if (!made.same_process || processes_.knows(event.thread) || !tracker_.state(event.thread))
     processes_.on(event, made);
   owners_ = {};

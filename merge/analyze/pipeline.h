@@ -222,6 +222,7 @@ class Pipeline {
   [[nodiscard]] bool is_birth(const Event& event) const {
     return std::holds_alternative<NewThread>(event.payload) && !is_guest(event.machine);
   }
+  [[nodiscard]] bool is_seen(ThreadId id) const;
   [[nodiscard]] const Event& born(const Event& event);
   void begin_life(ThreadId thread);
   void on_new(const Event& event, const NewThread& made);
@@ -238,7 +239,6 @@ class Pipeline {
   VmmEventReader reader_;
   Processes processes_;
   ExitTracker tracker_;
-  std::size_t kvm_threads_ = 0;  // of tracker_.threads(), those that processes_ knows to be there
   ThreadLives lives_;
   Threads threads_;
   ThreadChanges changes_;

@@ -167,12 +167,15 @@ class Threads {
   }
   // Returns which switches are recorded, as far as the last event shows.
   [[nodiscard]] const RecordedSwitches& switches() const { return switches_; }
-  // Takes that a thread with the kernel's id begins. Returns whether a switch showed the thread
-  // that had the id before.
-  [[nodiscard]] bool begin(ThreadId id) {
+  // Returns whether a switch showed the last thread with the kernel's id.
+  [[nodiscard]] bool has_switched(ThreadId id) const {
     const auto tid = static_cast<std::size_t>(tid_of(id));
-    const bool is_used = tid < switched_.size() && switched_[tid];
-    if (is_used) switched_[tid] = false;
+    return tid < switched_.size() && switched_[tid];
+  }
+  // Takes that a thread with the kernel's id begins. Returns has_switched() of the one before.
+  [[nodiscard]] bool begin(ThreadId id) {
+    const bool is_used = has_switched(id);
+    if (is_used) switched_[static_cast<std::size_t>(tid_of(id))] = false;
     return is_used;
   }
   // Returns the facts about a thread; nullptr if it has had no event since the last loss.

@@ -59,6 +59,37 @@ void CpuQuotas::move(ThreadId from, ThreadId to) {
   if (known_.erase(from) != 0) known_.insert(to);
 }
 
+// Returns whether of() is another than before.
+bool Processes::tell(ThreadId thread, ThreadId process) {
+  if (process_.size() >= kMost) return false;
+  const auto [known, is_new] = process_.try_emplace(thread, process);
+  if (!is_new && known->second == process) return false;
+  known->second = process;
+  ++changes_;
+  return true;
+}
+
+void Processes::use_again(ThreadId now, const IsSeen& is_seen) {
+  const auto listed = listed_.find(ThreadId{tid_of(now)});
+  if (listed == listed_.end()) return;
+  for (const ThreadId thread : listed->second) {
+    const bool is_told = born_.contains(thread) || tid_of(of(thread, {})) != tid_of(now);
+    if (is_told || is_seen(thread)) continue;
+    tell(thread, now);
+    set_of_several(thread);
+  }
+}
+
+bool Processes::has_threads(ThreadId process, const IsSeen& is_seen) const {
+  const auto found = born_.find(process);
+  if (found != born_.end() && found->second) return true;
+  const auto listed = listed_.find(process);
+  return listed != listed_.end() && std::ranges::any_of(listed->second, [&](ThreadId thread) {
+           return of(thread, {}) == process && !is_of_several(thread) &&
+                  (!is_seen || is_seen(thread));
+         });
+}
+
 void Processes::set_slots(ThreadId process, std::vector<Slot> slots) {
   std::ranges::sort(slots, {}, &Slot::first);
   slots_[process] = std::move(slots);
@@ -133,7 +164,8 @@ std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads, const Processes
     const ThreadId latest = processes.now(ThreadId{tid_of(vm.process)});
     for (std::uint32_t life = 0; life <= life_of(latest); ++life) {
       const ThreadId other = thread_of(tid_of(latest), life);
-      if (other == vm.process || (!of_vms.contains(other) && !processes.has_made(other))) continue;
+      if (other == vm.process || (!of_vms.contains(other) && !processes.has_threads(other)))
+        continue;
       vm.is_alone = false;
       if (life < life_of(vm.process)) ++vm.earlier;
     }

@@ -1,15 +1,21 @@
 // Finds the process of a thread and so its VM, since a VMM runs each vCPU as a thread.
 //
-// The process is known from task_newtask events and from a session's list of threads. If these
-// contradict each other, or if the list may mean a later thread with the same id, the thread's VM
-// is not known. Threads in neither the events nor the list are assigned to inferred VMs: in
-// ascending order of id, a new VM begins when a vCPU number repeats; such a VM is marked as
-// inferred. VMMs make the vCPUs of a VM in the order of their numbers. If the numbers are not 0, 1,
-// ... for one VM after the other (ids began again, VMs started at once, a vCPU without an event),
-// no thread's VM is known.
+// A process is its first thread. The process of a thread is known from task_newtask events and from
+// a session's list of threads, which has ids alone: the list tells of the thread of which no event
+// tells, and means the process that had the id when that thread was there. The thread's process is
+// not known if an event contradicts the list, if an event tells of a later thread that the list may
+// mean, or if the thread may be of several processes that had the id. A VM's name is an id's too;
+// it is given if one process with the id can be the VM.
+//
+// Threads in neither the events nor the list are assigned to inferred VMs: in ascending order of
+// id, a new VM begins when a vCPU number repeats; such a VM is marked as inferred. VMMs make the
+// vCPUs of a VM in the order of their numbers. If the numbers are not 0, 1, ... for one VM after
+// the other (ids began again, VMs started at once, a vCPU without an event), no thread's VM is
+// known.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -62,12 +68,9 @@ class Processes {
  public:
   static constexpr std::size_t kMost = 1u << 20;
 
+  // Takes what a list says of the first thread that had the id.
   void set(ThreadId thread, ThreadId process) {
-    if (process_.size() >= kMost) return;
-    const auto [known, is_new] = process_.try_emplace(thread, process);
-    if (!is_new && known->second == process) return;
-    known->second = process;
-    ++changes_;
+    if (tell(thread, process) && thread != process) listed_[process].push_back(thread);
   }
   // Takes task_newtask. A process is its first thread, so that processes which had one id, one
   // after the other, are told apart as threads are.
@@ -75,36 +78,33 @@ class Processes {
     const ThreadId maker = of(event.thread, event.thread);
     const ThreadId process = made.same_process ? maker : made.child;
     if (life_of(made.child) != 0) {
-      doubt(ThreadId{tid_of(made.child)});
-      if (!made.same_process) now_[ThreadId{tid_of(made.child)}] = made.child;
+      const ThreadId first{tid_of(made.child)};
+      const bool may_mean_child = tid_of(of(first, {})) == tid_of(process);
+      if (knows(first) && may_mean_child && !born_.contains(first) && !has_threads(first))
+        set_of_several(first);
+      if (!made.same_process) now_[first] = made.child;
     } else {
+      if (!born_.contains(made.child)) of_several_.erase(made.child);
       if (!born_.contains(made.child) && tid_of(of(made.child, process)) != tid_of(process))
         set_of_several(made.child);
       if (born_.size() < kMost) born_.try_emplace(made.child, false);
     }
     // The last number of a life is that of several threads.
     if (life_of(made.child) == kLastLife) set_of_several(made.child);
-    set(made.child, process);
+    tell(made.child, process);
     if (!made.same_process) return;
-    set(event.thread, maker);
+    tell(event.thread, maker);
     const bool is_listed = maker != event.thread && !born_.contains(event.thread);
     if (!is_listed && born_.size() < kMost) born_[event.thread] = true;
   }
-  // Takes that the thread had an event: a process that begins later with its process's id is new.
-  void saw(ThreadId thread) {
-    const auto found = process_.find(thread);
-    if (found != process_.end() && born_.size() < kMost) born_[found->second] = true;
-  }
-  // Returns whether an event showed the thread to have another thread in its process.
-  [[nodiscard]] bool has_made(ThreadId thread) const {
-    const auto found = born_.find(thread);
-    return found != born_.end() && found->second;
-  }
-  // Takes that the id of this first thread was used again. A list of threads, which has ids alone,
-  // may mean either thread.
-  void doubt(ThreadId first) {
-    if (knows(first) && !born_.contains(first)) set_of_several(first);
-  }
+  // Takes that a new process has the id of a listed one; `is_seen` tells which threads had an event
+  // before. A listed thread that had none may be of each process with the id so far: of() returns
+  // the last.
+  using IsSeen = std::function<bool(ThreadId)>;
+  void use_again(ThreadId now, const IsSeen& is_seen);
+  // Returns whether the process has another thread than its first one: it made one in an event, or
+  // a list tells of one, for which `is_seen` holds, if given.
+  [[nodiscard]] bool has_threads(ThreadId process, const IsSeen& is_seen = {}) const;
   // Returns the last process so far that has the kernel's id.
   [[nodiscard]] ThreadId now(ThreadId id) const {
     const auto found = now_.find(id);
@@ -175,9 +175,11 @@ class Processes {
   [[nodiscard]] bool is_of_several(ThreadId thread) const { return of_several_.contains(thread); }
 
  private:
+  bool tell(ThreadId thread, ThreadId process);
   std::unordered_map<ThreadId, ThreadId> process_;
   std::unordered_set<ThreadId> of_several_;
-  std::unordered_map<ThreadId, bool> born_;     // threads whose process events told: has_made()
+  std::unordered_map<ThreadId, bool> born_;  // threads whose process events told: has_threads()
+  std::unordered_map<ThreadId, std::vector<ThreadId>> listed_;  // by process; of() may be another
   std::unordered_map<ThreadId, ThreadId> now_;  // by the kernel's id, if several processes had it
   std::uint64_t changes_ = 0;
   std::map<ThreadId, std::string> names_;  // by process

@@ -23,10 +23,11 @@ std::string vm_of(ThreadId thread, const std::string& comm, const Naming& names)
   return vm == names.vms.end() ? id : vm->id();
 }
 
-// Returns the kernel's id of the process that a thread without a VM may be of.
+// Returns the last process that a thread without a VM may be of. The thread may be of each process
+// that had the id before, too.
 ThreadId perhaps_of(ThreadId thread, const std::string& comm, const Naming& names) {
-  const bool is_of_several = names.processes.is_of_several(thread);
-  return is_of_several ? ThreadId{tid_of(names.processes.of(thread, {}))} : process_in_name(comm);
+  const Processes& known = names.processes;
+  return known.is_of_several(thread) ? known.of(thread, {}) : known.now(process_in_name(comm));
 }
 
 HostRole role_of(ThreadId thread, const std::string& comm, const Vm& vm, const Naming& names) {
@@ -83,11 +84,10 @@ std::vector<HostThread> host_threads(const Naming& names,
     const ThreadId perhaps = is_known ? ThreadId{} : perhaps_of(entry.thread, comm, names);
     if (perhaps == ThreadId{}) continue;
     for (const auto& [of, vm] : vms) {
-      // Only a process's first thread has the process's id; another thread that had it, earlier or
-      // later, is of another process.
-      const bool is_of_another =
-          tid_of(entry.thread) == tid_of(perhaps) && entry.thread != vm->process;
-      if (!vm->inferred && tid_of(vm->process) == tid_of(perhaps) && !is_of_another) add(*vm, true);
+      const ThreadId process = vm->process;
+      const bool may_be =
+          tid_of(process) == tid_of(perhaps) && life_of(process) <= life_of(perhaps);
+      if (!vm->inferred && may_be) add(*vm, true);
     }
   }
   std::ranges::stable_sort(threads, std::greater(),

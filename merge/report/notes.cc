@@ -241,7 +241,7 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
     if (row.of_several)
       notes.push_back(
           fmt::format("which VM tid {} belonged to is not known: what tells it differs, or "
-                      "its id was used again",
+                      "an id was used again",
                       tid_text(row.thread)));
   }
   const auto inferred = std::ranges::find_if(

@@ -860,16 +860,17 @@ def a_vm_of_a_session_that_was_restarted_without_switches(trace):
     trace.lines = [line for line in trace.lines if "sched_switch" not in line[1]]
 
 
-@case(["report"], ["report", "--vm", "web01"], says=["VM ?200 vCPU 0 (tid 200)", "VM 199 #2 vCPU 0 (tid 230)", "no such VM"], never=["web01 (199)"])
+@case(["report"], ["report", "--vm", "web01"], says=["VM 199 vCPU 0 (tid 200)", "VM 199 #2 vCPU 0 (tid 230)", "no such VM"],
+      never=["web01 (199)", "?200"])
 def a_vm_whose_vcpus_id_sshd_got(trace):
-    """As before, and then sshd got the id of the first vCPU."""
+    """As before, and then sshd got the id of the first vCPU: the list, which has it as QEMU's, means that one."""
     restarted(trace)
     forked(trace, BEGIN + 150 * MS, 200)
     trace.switch(BEGIN + 151 * MS, 2, IDLE, "R", ("sshd", 200))
     trace.switch(BEGIN + 160 * MS, 2, ("sshd", 200), "S", IDLE)
 
 
-@case(["report", "--host-cpu"], says=["VM web01 (199) took at least 1.000 CPUs", "Other threads took 53.0 ms, which is in none of its rows."])
+@case(["report", "--host-cpu"], says=["VM web01 (199) took 1.582 CPUs", "144 ms", "vCPU 0 (tid 200) 53.0 ms"], never=["at least 1.", "sshd"])
 def host_cpu_of_a_vm_with_a_vcpus_id_that_sshd_got(trace):
     """One of the VM's two vCPUs ended, and sshd got its id."""
     trace.threads = [(199, 199), (200, 199), (201, 199)]
@@ -884,6 +885,55 @@ def host_cpu_of_a_vm_with_a_vcpus_id_that_sshd_got(trace):
     trace.switch(BEGIN + 61 * MS, 0, IDLE, "R", ("sshd", 200))
     trace.switch(BEGIN + 70 * MS, 0, ("sshd", 200), "S", IDLE)
     trace.switch(BEGIN + 90 * MS, 1, other, "S", IDLE)
+
+
+def another_vm_before(trace):
+    """VM 700 runs with a vCPU 200 and ends; then QEMU 199 makes a vCPU, which has that id. The list is of the end."""
+    trace.threads = [(199, 199), (200, 199)]
+    qemu = ("qemu-system-x86", 700)
+    trace.switch(BEGIN - MS, 1, IDLE, "R", qemu)
+    trace.switch(BEGIN - MS, 0, IDLE, "R", VCPU)
+    for i in range(5):
+        trace.entry(BEGIN + (10 * i + 3) * MS, 0, VCPU)
+        trace.exit(BEGIN + (10 * i + 9) * MS, 0, VCPU, "CPUID")
+    trace.switch(BEGIN + 52 * MS, 0, VCPU, "X", IDLE)
+    trace.switch(BEGIN + 99 * MS, 1, qemu, "X", IDLE)
+    forked(trace, BEGIN + 200 * MS)
+    a_vm(trace, BEGIN + 300 * MS, 200)
+
+
+@case(["report", "--host-cpu"], ["report", "--host-cpu", "--from", "+250ms", "--vm", "web01"],
+      says=["VM web01 (199) vCPU 0 (tid 200 #2)", "VM ?200 vCPU 0 (tid 200)", "VM web01 (199) took 0.374", "150 ms"],
+      never=["VM 199", "Other threads", "took at least", "no such VM"])
+def a_list_of_a_later_vm(trace):
+    """One process had the id 199; what ran before it was made is not its."""
+    another_vm_before(trace)
+
+
+@case(["report", "--host-cpu"], says=["VM 700 vCPU 0 (tid 200)", "VM web01 (199) vCPU 0 (tid 200 #2)", "VM 700 took 0.382", "(tid 700) 100 ms"],
+      never=["?200", "took at least"])
+def a_list_of_an_earlier_vm(trace):
+    """As before, and the list is of the beginning."""
+    another_vm_before(trace)
+    trace.threads = [(700, 700), (200, 700)]
+
+
+@case(["report", "--host-cpu"], ["report", "--host-cpu", "--from", "1000"], says=["The vCPUs of VM ?200 took"], never=["VM web01 (199)", "sh (tid 199)"])
+def a_vcpu_whose_making_was_lost(trace):
+    """sh had the id of QEMU, whose vCPU is made while events are lost: the list does not say of which of the two it is."""
+    trace.threads = [(199, 199), (200, 199)]
+    trace.switch(BEGIN - 61 * MS, 0, HOG, "S", IDLE)
+    trace.switch(BEGIN - 60 * MS, 1, IDLE, "R", ("sh", 199))
+    trace.switch(BEGIN - 50 * MS, 1, ("sh", 199), "X", IDLE)
+    forked(trace, BEGIN - 40 * MS)
+    trace.switch(BEGIN - 39 * MS, 1, IDLE, "R", QEMU)
+    trace.lines.append((BEGIN - 20 * MS, "CPU:1 [LOST 5 EVENTS]"))
+    trace.switch(BEGIN - 5 * MS, 0, IDLE, "R", VCPU)
+    for i in range(5):
+        trace.entry(BEGIN + (10 * i + 3) * MS, 0, VCPU)
+        trace.exit(BEGIN + (10 * i + 9) * MS, 0, VCPU, "CPUID")
+    trace.switch(BEGIN + 52 * MS, 0, VCPU, "X", IDLE)
+    trace.switch(BEGIN + 100 * MS, 1, QEMU, "S", IDLE)
 
 
 @case(["report", "--vcpu", "0"], ["explain"], says=["5 exits in", "vCPU 0 left the guest for 4.00 ms"], never=["no exits", "exits with"])

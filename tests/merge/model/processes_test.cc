@@ -20,18 +20,42 @@ TEST(ProcessesTest, ThreadsBelongToTheProcessThatMadeThem) {
 TEST(ProcessesTest, AListThatMayMeanALaterThreadTellsNothingOfTheFirst) {
   constexpr ThreadId kMaker{10}, kFirst{20};
   const ThreadId second = thread_of(20, 1);
-  for (const ThreadId listed : {kMaker, ThreadId{11}}) {
-    Processes processes;
-    processes.set(kFirst, listed);
-    processes.on(make(1, 0, kMaker, {}), NewThread{second, true});
-    EXPECT_EQ(processes.of(second, {}), kMaker);
-    EXPECT_FALSE(processes.is_of_several(second));
-    EXPECT_TRUE(processes.is_of_several(kFirst));
-  }
   Processes processes;
+  processes.set(kFirst, kMaker);
+  processes.on(make(1, 0, kMaker, {}), NewThread{second, true});
+  EXPECT_EQ(processes.of(second, {}), kMaker);
+  EXPECT_FALSE(processes.is_of_several(second));
+  EXPECT_TRUE(processes.is_of_several(kFirst));
+  processes = {};
   processes.on(make(1, 0, kMaker, {}), NewThread{kFirst, true});
   processes.on(make(2, 0, kMaker, {}), NewThread{second, true});
   EXPECT_FALSE(processes.is_of_several(kFirst));
+}
+
+TEST(ProcessesTest, AListOfAnotherProcessThanTheLaterThreadsMeansTheFirst) {
+  constexpr ThreadId kFirst{20}, kListed{11};
+  Processes processes;
+  processes.set(kFirst, kListed);
+  processes.on(make(1, 0, ThreadId{10}, {}), NewThread{thread_of(20, 1), true});
+  EXPECT_FALSE(processes.is_of_several(kFirst));
+  EXPECT_EQ(processes.of(kFirst, {}), kListed);
+}
+
+// A listed thread that had an event is of the process that had the id then.
+TEST(ProcessesTest, AListedThreadThatCameLateMayBeOfEachProcessWithTheId) {
+  constexpr ThreadId kProcess{10}, kSeen{20}, kLate{21}, kMade{22};
+  const ThreadId second = thread_of(10, 1);
+  Processes processes;
+  for (const ThreadId thread : {kSeen, kLate, kMade}) processes.set(thread, kProcess);
+  processes.use_again(second, [](ThreadId thread) { return thread == kSeen; });
+  processes.on(make(1, 0, ThreadId{1}, {}), NewThread{second, false});
+  processes.on(make(2, 0, second, {}), NewThread{kMade, true});
+  EXPECT_EQ(processes.of(kSeen, {}), kProcess);
+  EXPECT_EQ(processes.of(kLate, {}), second);
+  EXPECT_TRUE(processes.is_of_several(kLate));
+  EXPECT_FALSE(processes.is_of_several(kSeen));
+  EXPECT_FALSE(processes.is_of_several(kMade));  // an event told of it
+  EXPECT_TRUE(processes.has_threads(kProcess));
 }
 
 // A list, which has ids alone, does not contradict events of a process with another one's id.

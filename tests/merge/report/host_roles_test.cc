@@ -80,15 +80,22 @@ TEST(HostRolesTest, AThreadWhoseIdAVcpuOfAnotherVmTookLaterKeepsItsTime) {
       testing::Contains("200: 40 of VM 50"));
 }
 
+// A list means a later thread of its process, if events tell of one, else the first thread.
 TEST(HostRolesTest, AListsThreadWhoseIdWasUsedAgainIsPerhapsTheVms) {
   Processes listed;
   for (const ThreadId thread : {kMainLoop, kVcpu0, kWorker}) listed.set(thread, kMainLoop);
-  EXPECT_THAT(told({runs(1010, kMainLoop, kVcpu0, "CPU 0/KVM"), entry(1015), exit(1020),
-                    runs(1030, kVcpu0, kWorker, "IO io0"), runs(1070, kWorker, kOfOther, "make"),
-                    made(1080, kOfOther, kWorker, false), runs(1090, kOfOther, kWorker, "make"),
-                    runs(1390, kWorker, kVcpu0, "CPU 0/KVM"), entry(1395), exit(1400)},
-                   listed),
-              testing::ElementsAre("200: 40 perhaps of VM 50", "100: 30 of VM 50"));
+  const auto used_again = [&](ThreadId by, bool same_process) {
+    return told({runs(1010, kMainLoop, kVcpu0, "CPU 0/KVM"), entry(1015), exit(1020),
+                 runs(1030, kVcpu0, kWorker, "IO io0"), runs(1070, kWorker, kOfOther, "make"),
+                 made(1080, by, kWorker, same_process), runs(1090, kOfOther, kWorker, "make"),
+                 runs(1390, kWorker, kVcpu0, "CPU 0/KVM"), entry(1395), exit(1400)},
+                listed);
+  };
+  EXPECT_THAT(used_again(kOfOther, false),
+              testing::ElementsAre("200: 40 of VM 50", "100: 30 of VM 50"));
+  EXPECT_THAT(
+      used_again(kMainLoop, true),
+      testing::ElementsAre("200 #2: 300 of VM 50", "200: 40 perhaps of VM 50", "100: 30 of VM 50"));
 }
 
 TEST(HostRolesTest, IoUringsWorkersHaveARoleOfTheirOwn) {

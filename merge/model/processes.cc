@@ -82,7 +82,7 @@ void Processes::use_again(ThreadId now, const IsSeen& is_seen) {
 
 bool Processes::has_threads(ThreadId process, const IsSeen& is_seen) const {
   const auto found = born_.find(process);
-  if (found != born_.end() && found->second) return true;
+  if (found != born_.end() && found->second.has_threads) return true;
   const auto listed = listed_.find(process);
   return listed != listed_.end() && std::ranges::any_of(listed->second, [&](ThreadId thread) {
            return of(thread, {}) == process && !is_of_several(thread) &&

@@ -87,7 +87,7 @@ class Processes {
       if (!born_.contains(made.child)) of_several_.erase(made.child);
       if (!born_.contains(made.child) && tid_of(of(made.child, process)) != tid_of(process))
         set_of_several(made.child);
-      if (born_.size() < kMost) born_.try_emplace(made.child, false);
+      if (born_.size() < kMost) born_[made.child].was_made = true;
     }
     // The last number of a life is that of several threads.
     if (life_of(made.child) == kLastLife) set_of_several(made.child);
@@ -95,7 +95,7 @@ class Processes {
     if (!made.same_process) return;
     tell(event.thread, maker);
     const bool is_listed = maker != event.thread && !born_.contains(event.thread);
-    if (!is_listed && born_.size() < kMost) born_[event.thread] = true;
+    if (!is_listed && born_.size() < kMost) born_[event.thread].has_threads = true;
   }
   // Takes that a new process has the id of a listed one; `is_seen` tells which threads had an event
   // before. A listed thread that had none may be of each process with the id so far: of() returns
@@ -105,6 +105,11 @@ class Processes {
   // Returns whether the process has another thread than its first one: it made one in an event, or
   // a list tells of one, for which `is_seen` holds, if given.
   [[nodiscard]] bool has_threads(ThreadId process, const IsSeen& is_seen = {}) const;
+  // Returns whether an event told that the process was made, and so of each thread that it has.
+  [[nodiscard]] bool was_made(ThreadId process) const {
+    const auto found = born_.find(process);
+    return life_of(process) != 0 || (found != born_.end() && found->second.was_made);
+  }
   // Returns the last process so far that has the kernel's id.
   [[nodiscard]] ThreadId now(ThreadId id) const {
     const auto found = now_.find(id);
@@ -178,7 +183,10 @@ class Processes {
   bool tell(ThreadId thread, ThreadId process);
   std::unordered_map<ThreadId, ThreadId> process_;
   std::unordered_set<ThreadId> of_several_;
-  std::unordered_map<ThreadId, bool> born_;  // threads whose process events told: has_threads()
+  struct Told {
+    bool was_made = false, has_threads = false;  // has_threads: another thread of its process
+  };
+  std::unordered_map<ThreadId, Told> born_;                     // threads whose process events told
   std::unordered_map<ThreadId, std::vector<ThreadId>> listed_;  // by process; of() may be another
   std::unordered_map<ThreadId, ThreadId> now_;  // by the kernel's id, if several processes had it
   std::uint64_t changes_ = 0;

@@ -350,7 +350,7 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
     table.after.push_back(
         {.text =
              fmt::format("Other threads took {}, which is in none of its rows. Whether they were "
-                         "the VM's is not known: an id was used again.",
+                         "the VM's is not known.",
                          duration_text(vm.unsure_ns, false)),
          .figures = true});
   return table;

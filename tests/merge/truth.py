@@ -936,6 +936,22 @@ def a_vcpu_whose_making_was_lost(trace):
     trace.switch(BEGIN + 100 * MS, 1, QEMU, "S", IDLE)
 
 
+@case(["report", "--host-cpu"], says=["VM web01 (199) took at least", "VM ~201 vCPU 1 (tid 201)", "Other threads took 53.0 ms", "VM db01 (500) took 0."],
+      never=["VM db01 (500) took at least"])
+def a_vcpu_that_no_list_has(trace):
+    """vCPU 1 was unplugged before the threads were listed. VM 500, which began in the recording, has told of each thread."""
+    trace.threads = [(199, 199), (200, 199)]
+    forked(trace, BEGIN - 10 * MS, 500)
+    trace.new_thread(BEGIN - 9 * MS, ("qemu-system-x86", 500), 501)
+    for cpu, thread, vcpu in ((0, VCPU, 0), (1, ("CPU 1/KVM", 201), 1), (2, ("CPU 0/KVM", 501), 0)):
+        trace.switch(BEGIN - MS, cpu, IDLE, "R", thread)
+        for i in range(5):
+            trace.entry(BEGIN + (10 * i + 3) * MS, cpu, thread, vcpu)
+            trace.exit(BEGIN + (10 * i + 9) * MS, cpu, thread, "CPUID", vcpu=vcpu)
+        trace.switch(BEGIN + 52 * MS, cpu, thread, "X", IDLE)
+    trace.switch(BEGIN + 90 * MS, 3, IDLE, "R", HOG)
+
+
 @case(["report", "--vcpu", "0"], ["explain"], says=["5 exits in", "vCPU 0 left the guest for 4.00 ms"], never=["no exits", "exits with"])
 def a_vcpus_id_that_a_shell_had(trace):
     """sh ended, and QEMU's vCPU got its id."""

@@ -56,6 +56,8 @@ TEST(ProcessesTest, AListedThreadThatCameLateMayBeOfEachProcessWithTheId) {
   EXPECT_FALSE(processes.is_of_several(kSeen));
   EXPECT_FALSE(processes.is_of_several(kMade));  // an event told of it
   EXPECT_TRUE(processes.has_threads(kProcess));
+  EXPECT_FALSE(processes.was_made(kProcess));
+  EXPECT_TRUE(processes.was_made(second));
 }
 
 // A list, which has ids alone, does not contradict events of a process with another one's id.

@@ -238,6 +238,7 @@ void Pipeline::on_new(const Event& event, const NewThread& made) {
   }
   // A thread that makes another thread of its process counts as the first thread of the process,
   // unless it is known to run a vCPU: VMMs run vCPUs in threads of their own.
+  if (cut_) return;  // a part of a recording has the processes of its time, in each command
   if (!made.same_process && life_of(made.child) != 0)
     processes_.use_again(made.child, [this](auto id) { return is_seen(id); });
   if (!made.same_process || processes_.knows(event.thread) || !tracker_.state(event.thread))

@@ -220,8 +220,9 @@ class Watcher final : public EvidenceObserver {
   std::uint64_t events_ = 0;
 };
 
-// Looks for the exits and vCPUs of `wanted` in a separate pass over the timeline.
-Result<FirstLook> look(const Input& input, const LookFor& wanted, const Progress& progress) {
+// Looks for the exits and vCPUs of `wanted` in a separate pass over the timeline, up to `to`.
+Result<FirstLook> look(const Input& input, const LookFor& wanted, std::optional<TimeSpec> to,
+                       const Progress& progress) {
   std::vector<std::unique_ptr<Source>> sources;
   for (const auto& source : input.sources) {
     auto again = source->again();
@@ -230,7 +231,9 @@ Result<FirstLook> look(const Input& input, const LookFor& wanted, const Progress
   }
   Timeline timeline(std::move(sources));
   ExitsFound exits(wanted, source_of(timeline));
-  Pipeline pipeline(pipeline_options(timeline, input), {&exits});
+  PipelineOptions how = pipeline_options(timeline, input);
+  how.to = to;
+  Pipeline pipeline(std::move(how), {&exits});
   feed(timeline, pipeline, progress);
   finish(timeline, pipeline);
   if (wanted.longest && !timeline.status()) return tl::unexpected(timeline.status().error());
@@ -247,12 +250,13 @@ Result<LookedAt> open_and_look(const InputOptions& options, const LookFor& wante
   const bool looks = wanted.wants_exits() || !wanted.vcpus.empty();
   Watcher watcher(wanted, progress);
   InputOptions how = options;
-  if (looks) how.observer = &watcher;
+  if (looks && !wanted.to) how.observer = &watcher;  // it may not have the timeline's first event
   auto input = open_input(how);
   if (!input) return tl::unexpected(std::move(input).error());
   if (!looks) return LookedAt{std::move(*input), {}};
   input->observed = watcher.saw_all(wanted, *input);
-  auto found = input->observed ? watcher.found(wanted) : look(*input, wanted, progress);
+  auto found = input->observed ? watcher.found(wanted) : look(*input, wanted, wanted.to, progress);
+  if (!found && wanted.to) found = look(*input, wanted, {}, progress);  // it may come later
   if (!found) return tl::unexpected(std::move(found).error());
   return LookedAt{std::move(*input), std::move(*found)};
 }

@@ -60,6 +60,8 @@ struct LookFor {
   bool longest = false;
   bool chosen = false;  // look for the beginnings of the exits that `exits` lets through
   bool names = false;   // check whether `exits` lets any exit through
+  // The end of the part that the command looks at: VMs have the names that they have there.
+  std::optional<TimeSpec> to = std::nullopt;
   [[nodiscard]] bool wants_exits() const { return longest || chosen || (names && !exits.empty()); }
 };
 

@@ -97,7 +97,8 @@ std::unique_ptr<Pipeline> make_pipeline(PipelineOptions options, ExitMatcher* ma
 }
 
 Result<Pass> Pass::open(PassOptions options, const Progress& progress) {
-  const LookFor look{options.which.vcpus, options.which.exits, options.longest, options.chosen};
+  LookFor look{options.which.vcpus, options.which.exits, options.longest, options.chosen};
+  if (!look.wants_exits()) look.to = options.which.to.time;
   auto opened = open_and_look(options.input, look, progress);
   if (!opened) return tl::unexpected(std::move(opened).error());
   Pass pass;

@@ -860,6 +860,18 @@ def a_vm_of_a_session_that_was_restarted_without_switches(trace):
     trace.lines = [line for line in trace.lines if "sched_switch" not in line[1]]
 
 
+@case(["report", "--to", "+150ms"], ["report", "--to", "+150ms", "--vm", "web01"], ["stalls", "--min", "1ms", "--to", "+150ms"],
+      ["explain", "--to", "+150ms", "--vm", "web01"], ["report", "--to", "+150ms", "--vm", "199 #2"],
+      says=["VM web01 (199) took", "stalls of 1.00 ms", "0 exits in"], never=["no such VM", "VM 199"])
+def a_part_before_a_vm_was_restarted(trace):
+    """Each command that looks at the part alone finds one VM with the name, whatever comes within a second."""
+    restarted(trace)
+    trace.threads += [(500, 500), (501, 500)]
+    for i in range(5):
+        trace.entry(BEGIN + (10 * i + 3) * MS, 3, ("CPU 0/KVM", 501))
+        trace.exit(BEGIN + (10 * i + 9) * MS, 3, ("CPU 0/KVM", 501), "CPUID")
+
+
 @case(["report"], ["report", "--vm", "web01"], says=["VM 199 vCPU 0 (tid 200)", "VM 199 #2 vCPU 0 (tid 230)", "no such VM"],
       never=["web01 (199)", "?200"])
 def a_vm_whose_vcpus_id_sshd_got(trace):

@@ -123,24 +123,14 @@ std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads, const Processes
   std::set<std::int32_t> vcpus;
   std::int32_t next = 0;
   bool in_order = true, several = false;
-  std::optional<std::size_t> last;
   for (const std::size_t i : order) {
     const VcpuThread& thread = threads[i];
-    const auto before = std::exchange(last, i);  // the thread with the next lower id, or life
     if (processes.is_of_several(thread.thread)) {
       vms[i] = {.process = thread.thread, .inferred = true, .known = false};
       continue;
     }
     if (processes.knows(thread.thread)) {
       vms[i] = {.process = processes.of(thread.thread, thread.thread)};
-      continue;
-    }
-    // A vCPU that was made again with its id is the same VM's.
-    const bool is_again = before && threads[*before].thread == earlier_of(thread.thread) &&
-                          threads[*before].vcpu == thread.vcpu && vms[*before].inferred &&
-                          vms[*before].known;
-    if (is_again) {
-      vms[i] = vms[*before];
       continue;
     }
     const bool repeats = thread.vcpu != kNoVcpu && vcpus.contains(thread.vcpu);

@@ -72,11 +72,6 @@ TEST(ProcessesTest, AListMayMeanALaterProcess) {
   EXPECT_EQ(find_vms({{vcpu, 0}}, processes)[0].text(), "web01 (10)");
 }
 
-TEST(ProcessesTest, AVcpuThatWasMadeAgainWithItsIdIsTheSameVms) {
-  const auto vms = find_vms({{ThreadId{200}, 0}, {ThreadId{201}, 1}, {thread_of(201, 1), 1}}, {});
-  for (const Vm& vm : vms) EXPECT_EQ(vm.id(), "~200");
-}
-
 TEST(ProcessesTest, ARepeatedVcpuNumberBeginsAnotherVm) {
   const auto vms = find_vms({{ThreadId{104}, 0}, {ThreadId{101}, 0}, {ThreadId{102}, 1}}, {});
   EXPECT_EQ(vms[1].id(), "~101");

@@ -795,7 +795,8 @@ Advice AdviceSink::advice(const Naming& names) const {
           ? fmt::format("for {}{} {} waited for a CPU",
                         at_least || !model.wakeups ? "at least " : "",
                         percent_text(busy.not_run_ns, found.busy), vcpus == 1 ? "it" : "they")
-          : "whether a vCPU waited for a CPU was not recorded"));
+          : fmt::format("whether a vCPU waited for a CPU{} was not recorded",
+                        model.sched_switch ? " after a sleep" : "")));
   if (const auto& rows_of_host = found.advice.of_host;
       !rows_of_host.empty() && rows_of_host.front().host_low_ns != 0) {
     const AdviceRow& most = rows_of_host.front();

@@ -1162,6 +1162,12 @@ def a_vcpus_id_in_two_vms(trace):
         trace.switch(BEGIN + begin + 12 * MS, 0, VCPU, "X", IDLE)
 
 
+@case(["advise"], says=["whether a vCPU waited for a CPU after a sleep was not recorded"])
+def advice_where_only_waits_after_a_sleep_are_unknown(trace):
+    """sched_switch tells of the other waits, and there was none."""
+    restarted(trace)
+
+
 @case(["report"], says=["how much of it the VMM took was not recorded"], never=["of it QEMU took"])
 def a_firecracker_beside_a_qemu(trace):
     """Two VMs; no event tells the kernel's part of an exit from the VMM's."""

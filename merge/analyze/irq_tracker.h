@@ -70,6 +70,7 @@ class PicLines {
   void on_hole();
 
   [[nodiscard]] std::uint64_t coalesced() const { return coalesced_; }
+  void begin_counts() { coalesced_ = ambiguous_ = 0; }
   [[nodiscard]] std::uint64_t ambiguous() const { return ambiguous_; }
 
  private:
@@ -137,6 +138,12 @@ class IrqTracker {
   [[nodiscard]] const IrqSpan* finish();
 
   [[nodiscard]] std::uint64_t coalesced() const { return coalesced_ + pic_.coalesced(); }
+  // Makes the counts begin here. Interrupts that are pending stay so.
+  void begin_counts() {
+    rerouted_ = coalesced_ = 0;
+    seen_ = {};
+    pic_.begin_counts();
+  }
   // Returns the number of injected interrupts that may be from either of two lines.
   [[nodiscard]] std::uint64_t ambiguous() const { return pic_.ambiguous(); }
   // Returns the number of interrupts with another vector or pin than their queue's.

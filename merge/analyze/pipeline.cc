@@ -170,6 +170,7 @@ void Pipeline::begin_window() {
   tracker_.begin_at(from_);
   if (waits_) waits_->begin_at(from_);
   if (runs_) runs_->begin_at(from_);
+  if (interrupts_) interrupts_->begin_counts();
 }
 
 // Ends the window at its limit; the recording goes on.
@@ -351,6 +352,8 @@ bool Pipeline::push_carefully(const Event& read) {
   const ExitSpan* exit = tracker_.on(event, changes_);
   if (waits_ && (!changes_.empty() || is_in(WaitTracker::kTakes, event.payload)))
     waits_->on(event, *this);
+  if (interrupts_ && (!changes_.empty() || is_in(IrqTracker::kTakes, event.payload)))
+    on_interrupts(event);
   if (stalls_) stalls_->on(event, *this);
   if (faults_) {
     faults_->on(event, *this);
@@ -501,6 +504,7 @@ void Pipeline::on_interrupts(const Event& event) {
   const ThreadId process =
       is_in(IrqTracker::kTakes, event.payload) ? owners_of(event.thread).worked_for : ThreadId{};
   const IrqSpan* span = interrupts_->on(event, changes_, process);
+  if (event.at < from_) return;
   for (const Delivered& delivered : interrupts_->delivered()) {
     if (vhost_.on_delivered(delivered)) continue;
     for (SpanSink* sink : sinks(SpanClass::kRequests)) sink->delivered(delivered, *this);
@@ -509,6 +513,7 @@ void Pipeline::on_interrupts(const Event& event) {
 }
 
 void Pipeline::tell(IrqSpan interrupt, ThreadId process) {
+  if (interrupt.raised < from_) return;
   interrupt.process = process;
   for (SpanSink* sink : sinks(SpanClass::kInterrupts)) sink->interrupt(interrupt, *this);
 }

@@ -1162,6 +1162,29 @@ def a_vcpus_id_in_two_vms(trace):
         trace.switch(BEGIN + begin + 12 * MS, 0, VCPU, "X", IDLE)
 
 
+@case(["export", "--format", "csv", "--rows", "interrupts", "-o", "-", "--from", "1000.00016"], ["report", "--irq", "--from", "1000.00016"],
+      says=["1000000452000,59000", "vector 0x24 msi 1 ", "1 interrupt was raised again"], never=["1000000170000"])
+def an_interrupt_that_pends_when_a_part_begins(trace):
+    """Raised at 152 µs, before the part, and not injected before 301: the raise at 170 is none of its own. The next one is at 452."""
+    io_thread = ("IO io0", 250)
+    trace.new_thread(BEGIN - 5 * MS, QEMU, 200)
+    trace.new_thread(BEGIN - 5 * MS, QEMU, 250)
+    trace.entry(BEGIN, 0, VCPU)
+    for raised, injected in ((152, 0), (155, 0), (170, 301), (452, 501)):
+        at = BEGIN + raised * US
+        trace.add(at, 2, io_thread, "kvm_msi_set_irq", "dst 0 vec 36 (Fixed|physical|edge)")
+        trace.add(at + US, 2, io_thread, "kvm_apic_accept_irq", "apicid 0 vec 36 (Fixed|edge)")
+        if not injected:
+            continue
+        at = BEGIN + injected * US
+        trace.exit(at - US, 0, VCPU, "EXTERNAL_INTERRUPT")
+        trace.add(at, 0, VCPU, "kvm_inj_virq", "IRQ 0x24")
+        trace.entry(at + US, 0, VCPU)
+        trace.exit(at + 9 * US, 0, VCPU, "APIC_WRITE")
+        trace.add(at + 10 * US, 0, VCPU, "kvm_eoi", "apicid 0 vector 36")
+        trace.entry(at + 11 * US, 0, VCPU)
+
+
 @case(["advise"], says=["whether a vCPU waited for a CPU after a sleep was not recorded"])
 def advice_where_only_waits_after_a_sleep_are_unknown(trace):
     """sched_switch tells of the other waits, and there was none."""

@@ -51,14 +51,20 @@ class UftraceExporter final : public Exporter {
     Task& on = vcpu(exit.thread, exit.vcpu, exit.start);
     enter(on, exit.start, address("vmexit:" + reason), arguments);
     const auto leave_out = [](const PartInterval&) {};
+    // The end of the handler that is written last. A read lasts from the write before it, which may
+    // last as long, so the write is left after the next handler's begin.
+    std::optional<Timestamp> end;
     walk(
         exit, handlers_of(exit), leave_out,
         [&](const HandlerRun& handler) {
           const std::string_view name = pipeline.names()[handler.event->name()];
+          if (end && *end <= handler.begin) leave(on, *std::exchange(end, std::nullopt));
           enter(on, handler.begin, address(fmt::format("qemu:{}", name)), {});
-          leave(on, handler.end);
+          if (end) leave(on, handler.end);
+          if (!end) end = handler.end;
         },
         leave_out);
+    if (end) leave(on, *end);
     leave(on, exit.end);
   }
   void guest_run(const GuestRun& run, const Pipeline&) override {

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <functional>
 #include <map>
 
@@ -85,6 +87,7 @@ class PerfettoFlowsTest : public testing::Test {
   }
 
   PipelineOptions options_;
+  TemporaryFolder folder_;
   std::vector<std::string> slices_;
 
  private:
@@ -136,7 +139,6 @@ class PerfettoFlowsTest : public testing::Test {
     for (const std::uint64_t flow : flows) flows_[flow].push_back(slice);
   }
 
-  TemporaryFolder folder_;
   std::map<std::uint64_t, std::string> categories_;
   std::map<std::uint64_t, Track> tracks_;
   std::map<std::uint64_t, std::vector<Slice>> flows_;
@@ -239,6 +241,34 @@ TEST_F(PerfettoFlowsTest, WhatHappensAtOneTimeHasFlowsOfItsOwn) {
   }
   std::ranges::sort(expected);
   EXPECT_EQ(play(events), expected);
+}
+
+// The read ends with its event; from when the write's handler began it is not known which of the
+// two ran.
+TEST_F(PerfettoFlowsTest, InUftracesDirectoryAReadIsInsideTheWriteBeforeIt) {
+  std::vector<std::unique_ptr<Source>> sources;
+  sources.push_back(std::make_unique<MemorySource>());
+  const Timeline timeline(std::move(sources));
+  ExportOptions to;
+  to.output = folder_ / "uftrace";
+  auto exporter = make_uftrace({timeline, {}, {}, {}}, to);
+  Pipeline pipeline(options_, {exporter->get()});
+  for (const Event& event :
+       {entry(50), exit(100), to_user(102), marker(110, kWriteRtcIndex), marker(120, kReadRtc),
+        marker(130, kWriteRtcIndex), run_ioctl(140), entry(150)})
+    EXPECT_TRUE(pipeline.push(event));
+  pipeline.finish();
+  EXPECT_TRUE((*exporter)->finish(Naming(timeline, pipeline)));
+  const std::string task = *read_text(folder_ / "uftrace/100.dat");
+  std::string calls;
+  for (std::size_t at = 0; at + 16 <= task.size(); at += 16) {
+    std::array<std::uint64_t, 2> words{};
+    std::memcpy(words.data(), &task[at], sizeof words);
+    const bool has_arguments = (words[1] & 4) != 0;
+    calls += fmt::format(" {}{}", (words[1] & 3) == 0 ? '+' : '-', words[0]);
+    if (has_arguments) at += 16;  // the rip, and "-" with its length
+  }
+  EXPECT_EQ(calls, " +50 -100 +100 +110 +110 -120 -120 +130 -140 -150");
 }
 
 TEST(HandlersOfTest, AReadsHandlerEndsWithItsEventAndAWritesBeginsWithIt) {

@@ -709,15 +709,7 @@ class PerfettoExporter : public Exporter {
       facts.emplace_back("aligned by", info.aligned.text());
       facts.emplace_back("clock error bound", error ? fmt::format("{} ns", *error) : "not known");
       std::vector<Annotation> annotations;
-      for (const auto& [name, text] : facts) {
-        annotations.push_back({writer_.key(name), {0, text}});
-        if (name != "host" || i != 0) continue;
-        const auto words = split(text, ' ');  // "Linux NAME RELEASE VERSION… MACHINE", trace-cmd's
-        if (words.size() < 4) continue;
-        const std::string_view machine = words.back();
-        writer_.add_system(words[0], words[2], trimmed({words[3].begin(), machine.begin()}),
-                           machine);
-      }
+      for (const auto& [name, text] : facts) annotations.push_back({writer_.key(name), {0, text}});
       writer_.instant(about_track_, at, {writer_.name(info.path), words_.of_trapline, annotations});
     }
     for (const std::string& note : context_.notes)
@@ -742,8 +734,10 @@ class PerfettoExporter : public Exporter {
   }
   void on_switch(const Event& event, const ThreadChange& leaves, const ThreadChange& runs,
                  const Pipeline& pipeline) {
-    // The values of prev_state in the kernel's sched_switch.
-    constexpr std::int64_t kPreempted = 256, kAsleep = 1;
+    // The values of prev_state in sched_switch of Linux 4.4, for which Perfetto takes each kernel
+    // whose release the trace does not tell. In later ones the preempted thread's differs, and not
+    // every recording, or guest, tells which kernel it is of.
+    constexpr std::int64_t kPreempted = 2048, kAsleep = 1;
     const ThreadId prev = leaves.thread, next = runs.thread;
     texts_.note_comm(event, next, runs.name);
     writer_.add_switch(

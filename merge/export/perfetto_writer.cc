@@ -10,7 +10,7 @@ using Field = ProtoBuffer::Field;
 // Fields of TracePacket.
 constexpr Field kFtraceEvents = 1, kProcessTree = 2, kClockSnapshot = 6, kTimestamp = 8,
                 kSequenceId = 10, kTrackEvent = 11, kInternedData = 12, kSequenceFlags = 13,
-                kSystemInfo = 45, kTrackDescriptor = 60, kFirstPacket = 87, kMachineId = 98;
+                kTrackDescriptor = 60, kFirstPacket = 87, kMachineId = 98;
 constexpr std::uint64_t kSequence = 1, kStateCleared = 1, kNeedsState = 2;
 constexpr Field kTracePacket = 1;
 
@@ -247,18 +247,6 @@ void Writer::add_threads(const std::vector<Thread>& threads) {
     out_.end(entry);
   }
   out_.end(tree);
-  end_packet(packet);
-}
-
-void Writer::add_system(std::string_view sysname, std::string_view release,
-                        std::string_view version, std::string_view hardware) {
-  const std::size_t packet = begin_packet(), info = out_.begin(kSystemInfo), names = out_.begin(1);
-  out_.add(1, printable(sysname));
-  out_.add(2, printable(version));
-  out_.add(3, printable(release));
-  out_.add(4, printable(hardware));
-  out_.end(names);
-  out_.end(info);
   end_packet(packet);
 }
 

@@ -192,8 +192,6 @@ class Writer {
     std::string name;
   };
   void add_threads(const std::vector<Thread>& threads);
-  void add_system(std::string_view sysname, std::string_view release, std::string_view version,
-                  std::string_view hardware);
 
   [[nodiscard]] bool failed() const { return output_.failed(); }
   [[nodiscard]] Result<void> finish();

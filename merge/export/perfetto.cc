@@ -567,8 +567,10 @@ class PerfettoExporter : public Exporter {
     std::array<std::uint64_t, 2> flows{};
     std::size_t count = 0;
     if (is_served) flows[count++] = next_flow();
-    // Only an exit with a write can carry a guest's notify.
-    if (exit.detail.is_device_write()) flows[count++] = notify_flow({exit.start, exit.thread});
+    // Only an exit with a write can carry a guest's notify. On a coarse clock an exit may begin
+    // and end at one time, and another exit of the vCPU begin then, too.
+    if (exit.detail.is_device_write() && exit.total() != 0)
+      flows[count++] = notify_flow({exit.start, exit.thread});
     writer_.begin(track, exit.start.ns(),
                   {texts_.reason(exit), words_.of_exit, annotations_, {flows.data(), count}, {}});
     std::vector<Wakeup>* wakeups = wakeups_.find(exit.thread);
@@ -659,6 +661,9 @@ class PerfettoExporter : public Exporter {
                                   vcpu->where == VcpuState::Where::kUser);
     if (!in_exit || !vcpu->off_cpu || !pipeline.counts(woken)) return;
     std::vector<Wakeup>* wakeups = wakeups_.get(woken, kMostThreads);
+    // Exits that are not exported leave their wake-ups here.
+    if (wakeups != nullptr && !wakeups->empty() && wakeups->front().at < vcpu->begin)
+      wakeups->clear();
     if (wakeups == nullptr || wakeups->size() >= ExitTracker::kMostIntervals) return;
     // sched_waking and then sched_wakeup report the same wake-up.
     if (!wakeups->empty() && wakeups->back().at >= *vcpu->off_cpu) return;

@@ -243,6 +243,32 @@ TEST_F(PerfettoFlowsTest, WhatHappensAtOneTimeHasFlowsOfItsOwn) {
   EXPECT_EQ(play(events), expected);
 }
 
+// Both exits of one vCPU begin and end in one microsecond; which of them carried the notify is not
+// known.
+TEST_F(PerfettoFlowsTest, ExitsWithoutATimeHaveNoArrowToEachOther) {
+  std::vector<Event> events = {entry(90)};
+  for (int i = 0; i < 2; ++i)
+    events.insert(events.end(), {exit(100, kSvmIo), port(100, 0x70), entry(100)});
+  EXPECT_THAT(play(events), IsEmpty());
+}
+
+TEST_F(PerfettoFlowsTest, ExitsThatAreLeftOutKeepNoWakeups) {
+  options_.wants = [](const ExitSpan& exit, const Pipeline&) {
+    return exit.start.ns() > 1'000'000;
+  };
+  std::vector<Event> events;
+  std::uint64_t at = 0;
+  const auto sleep = [&] {
+    at += 20;
+    events.insert(events.end(), {exit(at), switch_out(at + 2, false), woken_by(kVcpu1, at + 5),
+                                 switch_in(at + 6), entry(at + 10)});
+  };
+  while (at < ExitTracker::kMostIntervals * 20) sleep();
+  at = 1'000'000;
+  sleep();
+  EXPECT_THAT(play(events), ElementsAre("VM wakeup 1000025 > VM part 1000025"));
+}
+
 // The read ends with its event; from when the write's handler began it is not known which of the
 // two ran.
 TEST_F(PerfettoFlowsTest, InUftracesDirectoryAReadIsInsideTheWriteBeforeIt) {

@@ -146,6 +146,7 @@ class Processes {
     const auto found = counted_.find(thread);
     return found == counted_.end() ? std::nullopt : std::optional(found->second);
   }
+  [[nodiscard]] const std::map<ThreadId, std::uint64_t>& counted() const { return counted_; }
   void forget_counted() {
     counted_.clear();
     irq_time_apart.reset();

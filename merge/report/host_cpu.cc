@@ -643,6 +643,15 @@ class HostCpuTable : public TableSink {
       }
       row.threads.push_back(row_of(thread, names));
     }
+    // The kernel counted time of a thread without a switch: it had its CPU for itself.
+    for (const auto& [counted, ns] : names.processes.counted()) {
+      if (ns <= HostRuns::kMostAfter || std::ranges::any_of(threads, [counted](const auto& thread) {
+            return thread.runs.thread == counted;
+          }))
+        continue;
+      for (auto& [id, row] : by_id)
+        row.at_least |= row.has_others && row.process == names.processes.of(counted, ThreadId{});
+    }
     const bool covers =
         pipeline.host_runs()->covers(Timestamp(data.start_ns), Timestamp(data.end_ns));
     const bool is_all =

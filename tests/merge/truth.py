@@ -31,6 +31,7 @@ class Recording:
         self.dat = None  # a TraceDat, in place of the text
         self.threads = None  # (tid, process) that the recorder listed: a session, with names of VMs
         self.cgroups = []  # session.json's
+        self.ran = {}  # by tid: schedstat's ns at both edges
 
     def add(self, at, cpu, thread, event, text, flags="d..2."):
         stamp = f"{at // SECOND}.{at % SECOND:09d}"
@@ -288,6 +289,21 @@ def a_quota_beside_a_hog(trace):
     trace.entry(BEGIN + 3000 * MS, 0, VCPU)
     trace.threads = [(199, 199), (200, 199)]
     trace.cgroups = [{"path": "/machine/web01", "nr_throttled": [5, 35], "throttled_ns": [100 * MS, 2500 * MS], "threads": [199, 200]}]
+
+
+@case(["report"], ["report", "--host-cpu"], says=["VM web01 (199) took at least 0.5"], never=["took 0.5"])
+def a_vcpu_that_has_its_cpu_for_itself(trace):
+    """vCPU 1 runs its guest all the time, without an exit or a switch."""
+    for i in range(100):
+        at = BEGIN + i * 4 * MS
+        trace.entry(at, 0, VCPU)
+        trace.exit(at + 2 * MS, 0, VCPU, "HLT")
+        trace.switch(at + 2 * MS + 10 * US, 0, VCPU, "S", IDLE)
+        trace.wakes(at + 4 * MS - 10 * US, 0, IDLE, VCPU, 0)
+        trace.switch(at + 4 * MS - 5 * US, 0, IDLE, "R", VCPU)
+    trace.entry(BEGIN + 400 * MS, 0, VCPU)
+    trace.threads = [(199, 199), (200, 199), (201, 199)]
+    trace.ran = {200: [10 * MS, 210 * MS], 201: [0, 400 * MS]}
 
 
 @case(["explain", "--vm", "web01"], says=["QEMU thread qemu-system-x86 (tid 500) ran instead", "Keep other threads off the vCPU's CPU"],
@@ -1215,7 +1231,7 @@ def write_session(path, trace):
     path.mkdir()
     (path / "trace.dat").write_text(trace.text(), encoding="utf-8")
     session = {"version": 1, "closed": True, "command": ["qemu"], "vms": [{"pid": 199, "name": "web01"}, {"pid": 500, "name": "db01"}],
-               "threads": [{"tid": tid, "pid": process, "name": "x"} for tid, process in trace.threads], "cgroups": trace.cgroups,
+               "threads": [{"tid": tid, "pid": process, "name": "x", "ran_ns": trace.ran.get(tid, [0, 0])} for tid, process in trace.threads], "cgroups": trace.cgroups,
                "parts": [{"name": "trace.dat", "size": (path / "trace.dat").stat().st_size}]}
     (path / "session.json").write_text(json.dumps(session), encoding="utf-8")
 

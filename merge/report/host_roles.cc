@@ -82,14 +82,16 @@ std::vector<HostThread> host_threads(const Naming& names,
     if (const auto vm = vms.find(id); vm != vms.end()) add(*vm->second, false);
     const bool is_known = !id.empty() && !names.is_vcpu(entry.thread);
     const ThreadId perhaps = is_known ? ThreadId{} : perhaps_of(entry.thread, comm, names);
-    // A vCPU of which nothing tells may be of each VM but those all of whose threads events told.
-    const bool is_any = names.is_vcpu(entry.thread) && !names.processes.knows(entry.thread);
+    // A vCPU of which nothing tells may be of each VM but those all of whose threads events told,
+    // and so may a thread of which the list may not tell.
+    const bool is_any = names.processes.is_of_several(entry.thread) ||
+                        (names.is_vcpu(entry.thread) && !names.processes.knows(entry.thread));
     if (perhaps == ThreadId{} && !is_any) continue;
     for (const auto& [of, vm] : vms) {
       const ThreadId process = vm->process;
       const bool may_be =
-          is_any ? !names.processes.was_made(process)
-                 : tid_of(process) == tid_of(perhaps) && life_of(process) <= life_of(perhaps);
+          (is_any && !names.processes.was_made(process)) ||
+          (tid_of(process) == tid_of(perhaps) && life_of(process) <= life_of(perhaps));
       if (!vm->inferred && may_be) add(*vm, true);
     }
   }

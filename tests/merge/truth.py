@@ -980,6 +980,24 @@ def a_vcpu_that_no_list_has(trace):
     trace.switch(BEGIN + 90 * MS, 3, IDLE, "R", HOG)
 
 
+@case(["report", "--host-cpu"], says=["VM web01 (199) took at least", "VM db01 (500) took at least", "Other threads took 30.0 ms"])
+def a_thread_whose_listing_is_a_later_ones(trace):
+    """An IOThread of VM 199 ended, and VM 500 made a thread with its id, which the list has."""
+    trace.threads = [(199, 199), (200, 199), (500, 500), (501, 500), (250, 500)]
+    worker = ("IO io0", 250)
+    for cpu, thread in ((0, VCPU), (1, ("CPU 0/KVM", 501))):
+        trace.switch(BEGIN - MS, cpu, IDLE, "R", thread)
+        for i in range(5):
+            trace.entry(BEGIN + (10 * i + 3) * MS, cpu, thread)
+            trace.exit(BEGIN + (10 * i + 9) * MS, cpu, thread, "CPUID")
+        trace.switch(BEGIN + 52 * MS, cpu, thread, "X", IDLE)
+    trace.switch(BEGIN, 2, IDLE, "R", worker)
+    trace.switch(BEGIN + 30 * MS, 2, worker, "X", IDLE)
+    trace.new_thread(BEGIN + 35 * MS, ("qemu-system-x86", 500), 250)
+    trace.switch(BEGIN + 36 * MS, 2, IDLE, "R", worker)
+    trace.switch(BEGIN + 46 * MS, 2, worker, "S", IDLE)
+
+
 @case(["report", "--vcpu", "0"], ["explain"], says=["5 exits in", "vCPU 0 left the guest for 4.00 ms"], never=["no exits", "exits with"])
 def a_vcpus_id_that_a_shell_had(trace):
     """sh ended, and QEMU's vCPU got its id."""

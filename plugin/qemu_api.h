@@ -48,7 +48,7 @@ struct RegisterDescriptor {
   const char* feature;
 };
 struct MemoryValue {
-  int type;  // 0, 1, 2, 3, 4: of 8, 16, 32, 64, 128 bits
+  enum class Type : int { kU8, kU16, kU32, kU64, kU128 } type;
   union {
     std::uint8_t u8;
     std::uint16_t u16;
@@ -61,15 +61,17 @@ struct MemoryValue {
   // Returns the value of an access of up to 64 bits. QEMU fills only the member of its size.
   [[nodiscard]] std::uint64_t narrow() const {
     switch (type) {
-      case 0:
+      case Type::kU8:
         return data.u8;
-      case 1:
+      case Type::kU16:
         return data.u16;
-      case 2:
+      case Type::kU32:
         return data.u32;
-      default:
-        return data.u64;
+      case Type::kU64:
+      case Type::kU128:
+        break;
     }
+    return data.u64;
   }
 };
 static_assert(sizeof(MemoryValue) == 24);

@@ -90,9 +90,15 @@ TEST_F(ArchitectureTest, AnUnknownOneIsNone) {
 TEST(MemoryValueTest, HasTheBytesOfItsSizeOnly) {
   qemu::MemoryValue value{};
   value.data.u64 = 0x8877665544332211;
-  const std::uint64_t expected[] = {0x11, 0x2211, 0x44332211, 0x8877665544332211};
-  for (value.type = 0; value.type < 4; ++value.type)
-    EXPECT_EQ(value.narrow(), expected[value.type]);
+  using Type = qemu::MemoryValue::Type;
+  const std::pair<Type, std::uint64_t> expected[] = {{Type::kU8, 0x11},
+                                                     {Type::kU16, 0x2211},
+                                                     {Type::kU32, 0x44332211},
+                                                     {Type::kU64, value.data.u64}};
+  for (const auto& [type, bits] : expected) {
+    value.type = type;
+    EXPECT_EQ(value.narrow(), bits);
+  }
 }
 
 }  // namespace

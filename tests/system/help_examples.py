@@ -36,9 +36,10 @@ def answer_qmp(connection: socket.socket) -> None:
     lines = connection.makefile("rw")
     print(json.dumps({"QMP": {}}), file=lines, flush=True)
     for line in lines:
-        name = json.loads(line)["execute"]
+        asked = json.loads(line)
         states = [{"name": "memory_region_ops_read", "state": "disabled"}]
-        print(json.dumps({"return": states if name == "trace-event-get-state" else {}}), file=lines, flush=True)
+        told = states if asked["execute"] == "trace-event-get-state" else {}
+        print(json.dumps({"return": told, "id": asked["id"]}), file=lines, flush=True)
 
 
 def answer_monitor(connection: socket.socket) -> None:

@@ -214,7 +214,7 @@ Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top, const P
   }
   std::set<const CpuQuota*> quotas;
   for (const StallRow& row : found.rows)
-    for (const CpuQuota* quota : names.processes.quotas().of(row.stall.thread))
+    for (const CpuQuota* quota : names.processes.quotas.of(row.stall.thread))
       if (quotas.insert(quota).second) found.begun.notes.push_back(quota_sentence(*quota));
   if (names.pipeline.exits().model().from_userspace_exit)
     found.begun.notes.push_back(fmt::format(

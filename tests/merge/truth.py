@@ -291,7 +291,7 @@ def a_quota_beside_a_hog(trace):
     trace.cgroups = [{"path": "/machine/web01", "nr_throttled": [5, 35], "throttled_ns": [100 * MS, 2500 * MS], "threads": [199, 200]}]
 
 
-@case(["report"], ["report", "--host-cpu"], says=["VM web01 (199) took at least 0.5"], never=["took 0.5"])
+@case(["report"], ["report", "--host-cpu"], says=["VM web01 (199) took at least 0.499"], never=["took 0.499"])
 def a_vcpu_that_has_its_cpu_for_itself(trace):
     """vCPU 1 runs its guest all the time, without an exit or a switch."""
     for i in range(100):

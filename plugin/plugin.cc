@@ -39,6 +39,7 @@ void discontinued(PluginId, unsigned vcpu, int type, std::uint64_t from, std::ui
   discontinuity(vcpu, type, from, to);
 }
 void stopped(PluginId, unsigned vcpu) { vcpu_ended(vcpu); }
+// The parameters are QEMU's. NOLINTNEXTLINE(readability-function-size)
 void called(PluginId, unsigned vcpu, std::int64_t number, std::uint64_t, std::uint64_t,
             std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
             std::uint64_t) {
@@ -55,6 +56,7 @@ void discontinued(unsigned vcpu, int type, std::uint64_t from, std::uint64_t to,
   discontinuity(vcpu, type, from, to);
 }
 void stopped(unsigned vcpu, void*) { vcpu_ended(vcpu); }
+// The parameters are QEMU's. NOLINTNEXTLINE(readability-function-size)
 void called(unsigned vcpu, std::int64_t number, std::uint64_t, std::uint64_t, std::uint64_t,
             std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, void*) {
   system_called(vcpu, number);

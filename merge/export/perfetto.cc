@@ -305,6 +305,7 @@ class PerfettoExporter : public Exporter {
     } else if (kind == ThreadChange::Kind::kWoken) {
       const ThreadId woken = changes.front().thread;
       if (!is_guest(event.machine)) on_wakeup(changes.front(), pipeline);
+      if (shown(event, woken, pipeline) != woken) return;
       writer_.add_waking(machine, event.cpu, own_time(event), tid_of(event.thread), tid_of(woken),
                          texts_.comm(event, woken));
     } else if (events_ && !std::holds_alternative<Lost>(event.payload) &&
@@ -737,14 +738,22 @@ class PerfettoExporter : public Exporter {
     clock = {own, at, own};
     return own;
   }
+  // Returns the idle thread in place of one whose other switches were not recorded: it would seem
+  // to run until the CPU's next recorded switch.
+  static ThreadId shown(const Event& event, ThreadId thread, const Pipeline& pipeline) {
+    const bool is_whole =
+        is_guest(event.machine) || pipeline.threads().switches().has_all_of(thread);
+    return is_whole ? thread : ThreadId{};
+  }
   void on_switch(const Event& event, const ThreadChange& leaves, const ThreadChange& runs,
                  const Pipeline& pipeline) {
     // The values of prev_state in sched_switch of Linux 4.4, for which Perfetto takes each kernel
     // whose release the trace does not tell. In later ones the preempted thread's differs, and not
     // every recording, or guest, tells which kernel it is of.
     constexpr std::int64_t kPreempted = 2048, kAsleep = 1;
-    const ThreadId prev = leaves.thread, next = runs.thread;
-    texts_.note_comm(event, next, runs.name);
+    texts_.note_comm(event, runs.thread, runs.name);
+    const ThreadId prev = shown(event, leaves.thread, pipeline),
+                   next = shown(event, runs.thread, pipeline);
     writer_.add_switch(
         static_cast<std::uint32_t>(event.machine), event.cpu,
         {own_time(event), tid_of(prev), tid_of(next), leaves.sleeps() ? kAsleep : kPreempted,

@@ -158,9 +158,10 @@ Result<void> VcpuFilter::check(const std::vector<VcpuThread>& threads, const std
       numbers.insert(threads[i].vcpu == kNoVcpu ? "unknown" : std::to_string(threads[i].vcpu));
   }
   if (numbers.empty() && !vm.empty())
-    return tl::unexpected(unknown_name("--vm", vm, "there is no such VM", vm_names, none));
+    return tl::unexpected(
+        unknown_name("--vm", vm, "no such VM has a vCPU in the recording", vm_names, none));
   return tl::unexpected(unknown_name("--vcpu", vcpu ? std::to_string(*vcpu) : "",
-                                     "there is no such vCPU", numbers, none));
+                                     "no such vCPU is in the recording", numbers, none));
 }
 
 std::vector<std::pair<std::string_view, std::string>> ExitFilter::options() const {

@@ -644,13 +644,13 @@ class HostCpuTable : public TableSink {
       row.threads.push_back(row_of(thread, names));
     }
     // The kernel counted time of a thread without a switch: it had its CPU for itself.
-    for (const auto& [counted, ns] : names.processes.counted()) {
-      if (ns <= HostRuns::kMostAfter || std::ranges::any_of(threads, [counted](const auto& thread) {
-            return thread.runs.thread == counted;
-          }))
-        continue;
-      for (auto& [id, row] : by_id)
-        row.at_least |= row.has_others && row.process == names.processes.of(counted, ThreadId{});
+    for (const auto& counted : names.processes.counted()) {
+      const auto is_it = [&](const HostThread& thread) {
+        return thread.runs.thread == counted.first;
+      };
+      if (counted.second <= HostRuns::kMostAfter || std::ranges::any_of(threads, is_it)) continue;
+      const ThreadId process = names.processes.of(counted.first, ThreadId{});
+      for (auto& [id, row] : by_id) row.at_least |= row.has_others && row.process == process;
     }
     const bool covers =
         pipeline.host_runs()->covers(Timestamp(data.start_ns), Timestamp(data.end_ns));

@@ -81,7 +81,7 @@ TEST(FirstLook, SaysWhatThereIsWhereNothingMatches) {
   const auto opened = open_and_look(options, {.vcpus = {7, {}}}, {});
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().kind, ErrorKind::kUsage);
-  EXPECT_EQ(opened.error().message, "--vcpu 7: there is no such vCPU; there are 0, 1");
+  EXPECT_EQ(opened.error().message, "--vcpu 7: no such vCPU is in the recording; there are 0, 1");
 }
 
 TEST(FirstLook, ChoosesTheExitsOfAReasonInThePassForEvidenceOthersInOneOfItsOwn) {

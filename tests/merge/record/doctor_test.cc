@@ -89,7 +89,8 @@ TEST_F(DoctorTest, TheVerdictIsWhichExitsCanBeRecordedAndHowManyThingsAreNotFine
 TEST_F(DoctorTest, WhyNoExitComesIsTheFirstGapElseTheVmsElseTheProcessor) {
   event("kvm/kvm_exit");
   event("kvm/kvm_entry");
-  EXPECT_EQ(why_no_exit(host_, false), "no VM ran, or it was idle or paused, or never left its guest");
+  EXPECT_EQ(why_no_exit(host_, false),
+            "no VM ran, or it was idle or paused, or never left its guest");
   EXPECT_EQ(why_no_exit(host_, true), "its VMs may have been idle");
   file("/proc/cpuinfo", "vendor_id\t: GenuineIntel\nflags\t\t: fpu\n");
   EXPECT_EQ(why_no_exit(host_, true), "this host's KVM may write no kvm_exit");

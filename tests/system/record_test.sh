@@ -1024,7 +1024,7 @@ a_snapshot_keeps_what_is_around_the_slow_exits() {
   # What it left out on purpose is told, and is no loss.
   if [ "$(json 's["snapshot"]["windows"] > 1 and not any(l["overwritten"] + l["dropped"] for l in s["losses"])')" = True ]; then
     expect_contains "$work/stdout" "LEFT OUT: "
-    expect_contains "$work/stdout" " of time, which --snapshot-on did not keep"
+    expect_contains "$work/stdout" " of the CPUs' time, which --snapshot-on did not keep"
     run "$trapline" report "$session" --strict
     expect_equal "exit status of report --strict" 0 "$status"
     if grep "were lost" "$work/stderr"; then fail "what was left out counts as lost"; fi

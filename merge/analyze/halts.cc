@@ -118,14 +118,14 @@ void HaltTracker::note_runner(std::uint32_t cpu, ThreadId runner, Timestamp at) 
   if (cpu >= sleepers_.size()) return;
   const ThreadId sleeper = std::exchange(sleepers_[cpu], ThreadId{});
   Thread* thread = sleeper == ThreadId{} || sleeper == runner ? nullptr : threads_.find(sleeper);
-  if (thread != nullptr && thread->asleep && !thread->taken) thread->taken = at;
+  if (thread != nullptr && thread->asleep_on == cpu && !thread->taken) thread->taken = at;
 }
 
 void HaltTracker::on(const ThreadChange& change) {
   if (change.loses()) {
     threads_.lose([](Thread& thread) {
       forget(thread);
-      thread.asleep = false;
+      thread.asleep_on.reset();
       thread.interval.reset();
       thread.interval_before.reset();
     });
@@ -137,8 +137,8 @@ void HaltTracker::on(const ThreadChange& change) {
   if (!resumes && !change.sleeps() && !change.ends_sleep()) return;
   Thread* thread = threads_.find(change.thread);
   if (thread == nullptr) return;
-  thread->asleep = change.sleeps();
-  if (thread->asleep && change.cpu < kMostCpus) {
+  thread->asleep_on = change.sleeps() ? std::optional(change.cpu) : std::nullopt;
+  if (thread->asleep_on && change.cpu < kMostCpus) {
     if (change.cpu >= sleepers_.size()) sleepers_.resize(change.cpu + 1);
     sleepers_[change.cpu] = change.thread;
   }

@@ -114,7 +114,7 @@ class HaltTracker {
     // State of the open halt:
     std::optional<Timestamp> last_woken, first_slept;
     std::optional<Timestamp> taken;  // when another thread first ran on the CPU of the sleep
-    bool asleep = false;
+    std::optional<std::uint32_t> asleep_on;  // the CPU of the sleep, as long as it lasts
     std::optional<std::uint64_t> interval, interval_before;  // KVM's interval of the vCPU
   };
   // Takes a KvmHaltPoll, KvmVcpuWakeup or KvmExit, or an event that changed a thread or ended the

@@ -112,13 +112,13 @@ void HostRuns::take(const Event& event, ThreadChanges changes) {
   const bool switches = !changes.empty() && changes[0].leaves();
   if (switches) last_switch_ = event.at;
   if (switches && !first_switch_) first_switch_ = event.at;
+  const auto* host = std::get_if<HostEvent>(&event.payload);
+  if (host != nullptr) on_handler(cpu, event, *host);
   if (!last_switch_) return;
   if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) return on_line(cpu, event, *irq);
-  if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
-    on_handler(cpu, event, *host);
+  if (host != nullptr)
     return host->step < HostStep::kWorkQueued ? on_interrupt(cpu, event, host->step)
                                               : on_work(cpu, event, *host);
-  }
   const ThreadId running = switches ? changes[0].thread : event.thread;
   if (cpu.thread && *cpu.thread != running) run(cpu, event.at, false);
   if (!cpu.thread) {

@@ -81,10 +81,10 @@ def on(threads, sleepers, event):
             if thread.asleep and thread.first_slept is None:
                 thread.first_slept = event.at
             if thread.asleep:
-                sleepers[event.cpu] = thread
+                sleepers[event.cpu], thread.cpu = thread, event.cpu
         thread = threads.get(number(fields, "next_pid"))
         sleeper = sleepers.pop(event.cpu, None) if number(fields, "next_pid") else None
-        if sleeper and sleeper is not thread and sleeper.asleep and sleeper.woken is None and sleeper.taken is None:
+        if sleeper and sleeper is not thread and sleeper.cpu == event.cpu and sleeper.asleep and sleeper.woken is None and sleeper.taken is None:
             sleeper.taken = event.at
         if thread:
             thread.asleep, thread.woken = False, None

@@ -298,9 +298,8 @@ def idle_interrupts(events, runs, vms):
 def longest_handler(trapline, path, events):
     """The report's last lines have the longest interrupt handler."""
     open_at, longest = {}, (0, 0)
-    switched = next(event.at for event in events if event.name == "sched_switch")
     for event in events:
-        if event.name == "irq_handler_entry" and event.at > switched:
+        if event.name == "irq_handler_entry":
             open_at[event.cpu] = event.at
         elif event.name == "irq_handler_exit" and event.cpu in open_at:
             longest = max(longest, (event.at - open_at[event.cpu], -open_at.pop(event.cpu)))

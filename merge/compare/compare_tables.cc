@@ -217,7 +217,8 @@ std::vector<Paragraph> method_text(const Comparison& comparison) {
       {}, {.text = "-: too few runs, or too little on one side, to say."}};
   if (comparison.has(Metric::kCost))
     sentences.back().text +=
-        " share, cost: without waits for a CPU; cost: time per second in which the guest ran.";
+        fmt::format("{} cost: time per second in which the guest ran.",
+                    comparison.has_parts() ? " share, cost: without waits for a CPU;" : "");
   if (comparison.method == Method::kNone) return sentences;
   std::string text = fmt::format(
       "*: proven by {} runs before and {} after, with {:.4g}% confidence for all {} tests "

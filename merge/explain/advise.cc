@@ -481,7 +481,7 @@ void AdviceSink::find_waits(Found& found) const {
     ThreadId thread{};
     std::uint64_t ns = 0, count = 0, more = 0;
     std::uint64_t own = 0;  // time in which another vCPU of the VM ran
-    std::uint64_t by_vcpus = 0;
+    std::uint64_t by_vcpus = 0, by_threads = 0;
     std::map<std::string, std::uint64_t> by;
     // Threads that waited; `sharing`: also the vCPUs that they waited for.
     std::set<ThreadId> threads, sharing;
@@ -501,12 +501,15 @@ void AdviceSink::find_waits(Found& found) const {
     around.throttled = !found.names.processes.quotas.of(waiting.thread).empty();
     const std::string vm = found.names.vcpus.vm_id(waiting.thread);
     const RemedyId id = remedy_of_cause(cause_of(waiting.part, waiting.culprit, around));
-    if (waiting.part == Part::kPreempted && around.throttled && id == RemedyId::kNone) {
+    if (around.throttled && waiting.part == Part::kPreempted && id == RemedyId::kNone) {
       Sums& sum = doubtful[vm];
       sum.thread = waiting.thread;
       sum.ns += wait.ns;
-      sum.count += wait.count;
-      sum.by[found.names.text(waiting.culprit)] += wait.ns;
+      if (waiting.culprit.is_thread() && !around.recorder) {
+        sum.by_threads += wait.ns;
+        sum.count += wait.count;
+        sum.by[found.names.text(waiting.culprit)] += wait.ns;
+      }
     }
     if (id == RemedyId::kNone) continue;
     Sums& sum = sums[{vm, id}];
@@ -547,9 +550,13 @@ void AdviceSink::find_waits(Found& found) const {
   }
   for (const auto& [vm, sum] : doubtful) {
     if (sums.contains({vm, RemedyId::kQuota})) continue;
-    found.add(sum.thread, RemedyId::kQuota, {}, sum.count, sum.ns,
+    std::uint64_t throttled = 0;
+    for (const CpuQuota* quota : found.names.processes.quotas.of(sum.thread))
+      throttled += quota->throttled_ns;
+    found.add(sum.thread, RemedyId::kQuota, {}, sum.count, std::min(sum.by_threads, throttled),
               fmt::format("{} ({}, cpu.stat), {}{}", counted(sum.count, "wait"),
-                          events::sched_switch.name, ns_text(sum.ns), largest_text(sum.by, sum.ns)),
+                          events::sched_switch.name, ns_text(sum.by_threads),
+                          largest_text(sum.by, sum.by_threads)),
               fmt::format("{}; or {}", remedy_of(RemedyId::kQuota).change,
                           remedy_of(RemedyId::kCpus).change),
               "a CPU quota, or other threads on the vCPUs' CPUs");

@@ -153,10 +153,12 @@ Circumstances circumstances_of(const Culprit& culprit, ThreadId waiting, const N
   if (!culprit.is_thread()) return around;
   around.by_vcpu = names.is_vcpu(culprit.thread);
   const std::string comm = names.comm(culprit.thread);
-  // QEMU's threads have the program's name: this helps if the thread's process is not known.
-  const std::string vm = names.vm(culprit.thread);
-  around.of_vmm = vm.empty() ? !names.vcpus.several_vms() && comm.starts_with("qemu-")
-                             : vm == names.vm(waiting);
+  // QEMU's threads have the program's name: this helps if the threads' processes are not known.
+  const ThreadId process = names.processes.of(unnamed(culprit.thread), ThreadId{}),
+                 own = names.processes.of(waiting, ThreadId{});
+  around.of_vmm = process != ThreadId{} && own != ThreadId{}
+                      ? process == own
+                      : !names.vcpus.several_vms() && comm.starts_with("qemu-");
   around.kernel = kernel_thread(comm);
   for (const std::string_view recorder : {"trace-cmd", "trapline", "perf"})
     around.recorder |= comm.starts_with(recorder);

@@ -237,11 +237,11 @@ void Pipeline::on_new(const Event& event, const NewThread& made) {
     if (runs_ && !cut_) runs_->end(earlier, event.at);
     if (waits_) waits_->end(earlier);
   }
-  // A thread that makes another thread of its process counts as the first thread of the process,
-  // unless it is known to run a vCPU: VMMs run vCPUs in threads of their own.
   if (cut_) return;  // a part of a recording has the processes of its time, in each command
   if (!made.same_process && life_of(made.child) != 0)
     processes_.use_again(made.child, [this](auto id) { return is_seen(id); });
+  // A thread that makes another thread of its process counts as the first thread of the process,
+  // unless it is known to run a vCPU: VMMs run vCPUs in threads of their own.
   if (!made.same_process || processes_.knows(event.thread) || !tracker_.state(event.thread))
     processes_.on(event, made);
   owners_ = {};

@@ -216,9 +216,10 @@ std::vector<Paragraph> method_text(const Comparison& comparison) {
   std::vector<Paragraph> sentences = {
       {}, {.text = "-: too few runs, or too little on one side, to say."}};
   if (comparison.has(Metric::kCost))
-    sentences.back().text +=
-        fmt::format("{} cost: time per second in which the guest ran.",
-                    comparison.has_parts() ? " share, cost: without waits for a CPU;" : "");
+    sentences.back().text += fmt::format("{} cost: time per second in which the guest ran.",
+                                         comparison.has_parts() && comparison.model.sched_switch
+                                             ? " share, cost: without waits for a CPU;"
+                                             : "");
   if (comparison.method == Method::kNone) return sentences;
   std::string text = fmt::format(
       "*: proven by {} runs before and {} after, with {:.4g}% confidence for all {} tests "

@@ -648,7 +648,9 @@ class HostCpuTable : public TableSink {
       const auto is_it = [&](const HostThread& thread) {
         return thread.runs.thread == counted.first;
       };
-      if (counted.second <= HostRuns::kMostAfter || std::ranges::any_of(threads, is_it)) continue;
+      if (data.is_window || counted.second <= HostRuns::kMostAfter ||
+          std::ranges::any_of(threads, is_it))
+        continue;
       const ThreadId process = names.processes.of(counted.first, ThreadId{});
       for (auto& [id, row] : by_id) row.at_least |= row.has_others && row.process == process;
     }

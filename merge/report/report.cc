@@ -327,8 +327,10 @@ std::string finding_without_overhead(const ReportData& report) {
   }
   const std::uint64_t whole = report.vcpu_time();
   if (whole == 0 || !report.model.from_userspace_exit) return {};
-  std::string text = fmt::format("Of {} exits cost at least {}", whole_text(report),
-                                 percent_text(report.whole_cost_ns(), whole));
+  std::string text =
+      fmt::format("Of {} exits{} at least {}", whole_text(report),
+                  report.knows(State::kPreempted) ? " cost" : ", with waits for a CPU, took",
+                  percent_text(report.whole_cost_ns(), whole));
   if (report.exit_filter.empty() && is_named(report.costliest))
     text += fmt::format(" ({} alone: {})", shown_key(report.costliest, report.by),
                         percent_text(report.costliest_ns, whole));
@@ -555,7 +557,8 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
   if (report.cycles && !around.empty()) return steps;
   steps.push_back(
       {fmt::format("explain {}{}", words.recording, around), "why the longest exit took so long"});
-  if (const HostRuns::Handler& handler = report.longest_handler; handler.ns != 0 && !report.cycles)
+  if (const HostRuns::Handler& handler = report.longest_handler;
+      handler.ns != 0 && !report.cycles && report.exit_filter.empty())
     steps.push_back(
         {fmt::format("timeline {} --around {}", words.recording, seconds_text(handler.begin.ns())),
          fmt::format("the host's longest interrupt handler, {} (irq {})",

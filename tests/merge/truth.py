@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from perf_data import PerfData  # noqa: E402
 from trace_dat import TraceDat  # noqa: E402
 
 US, MS, SECOND = 1_000, 1_000_000, 1_000_000_000
@@ -1158,6 +1159,20 @@ def the_working_set_of_large_pages(trace):
     fault(BEGIN + 10 * MS, 0x1008000, 2)
     fault(BEGIN + 20 * MS, 0x2000000, 2)
     fault(BEGIN + 30 * MS, 0x2001000, 1)
+
+
+@case(["report", "--steal"], ["stalls"], ["info"],
+      says=["what was stolen from it was not recorded", "only those away from the recorded threads", "the guest ran 75.0%"],
+      never=["CPUs of the host", "asleep", "ready to run"])
+def perf_of_one_process(trace):
+    """`perf record -p`: half of each exit a hog had the CPU, and the switch back is not recorded."""
+    trace.dat = perf = PerfData(cpus=2)
+    for i in range(100):
+        at = BEGIN + i * 4 * MS
+        perf.event(0, at, "kvm:kvm_entry", VCPU[1], vcpu_id=0)
+        perf.event(0, at + 3 * MS, "kvm:kvm_exit", VCPU[1], exit_reason=0x60, isa=2, vcpu_id=0)
+        perf.event(0, at + 3 * MS + 500 * US, "sched:sched_switch", VCPU[1], prev_pid=VCPU[1], prev_state=256, next_pid=300, next_comm=b"hog")
+    perf.event(0, BEGIN + 400 * MS, "kvm:kvm_entry", VCPU[1], vcpu_id=0)
 
 
 @case(["report", "--waits"], says=["vCPU 0 (tid 200)"], never=["#2"])

@@ -37,6 +37,10 @@ class PerfData(TraceDat):
     def trailer(self, cpu, time):
         return struct.pack("<IIQIIQ", 1, 1, time, cpu, 0, ID)
 
+    def write(self, path):
+        self.round()
+        path.write_bytes(self.file())
+
     def round(self):
         self.records += record(68, b"")
 

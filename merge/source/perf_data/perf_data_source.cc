@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -20,6 +21,7 @@
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
+#include "merge/model/kernel_events.h"
 #include "merge/model/processes.h"
 #include "merge/source/kernel_events/capability_looker.h"
 #include "merge/source/kernel_events/kernel_event_source.h"
@@ -200,14 +202,19 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
     auto again = std::make_unique<PerfDataSource>(file_, layout_, formats_, info_);
     again->capabilities_ = capabilities_;
     again->processes_ = processes_;
+    again->one_way_ = one_way_;
     return again;
   }
 
   // Reads until the recording's capabilities are known: to the end if there is no kvm_exit, without
   // which exits are modelled differently. Also finds the processes of threads that are older than
-  // the recording.
+  // the recording, and whether it is of some threads alone (`perf record -p`): then it has the
+  // switches away from them, and not those to them, so that no time between them is known.
   [[nodiscard]] Result<void> look() {
-    constexpr std::uint64_t kLook = 1u << 16;
+    constexpr std::uint64_t kLook = 1u << 16, kSwitches = 64, kFewestAway = 16;
+    const bool has_switches = formats_.type(events::sched_switch) >= 0;
+    std::map<ThreadId, std::uint64_t> away, to;
+    std::uint64_t switches = 0;
     kernel_events::CapabilityLooker looker(formats_);
     processes_ = {};
     std::uint64_t samples = 0, events = 0;
@@ -221,12 +228,31 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
       ++samples;
       Sample sample;
       if (sample_of(layout_, record, sample) != Look::kSample) continue;
-      looker.look(recorded_of(sample.time, sample.raw.data(), sample.raw.size()));
+      const RecordedEvent recorded = recorded_of(sample.time, sample.raw.data(), sample.raw.size());
+      looker.look(recorded);
+      Event event;
+      const bool is_read = has_switches && formats_.decode(recorded, event);
+      if (const auto* change = is_read ? std::get_if<SchedSwitch>(&event.payload) : nullptr) {
+        ++away[change->prev];
+        ++to[change->next];
+        ++switches;
+      }
       ++events;
-      if (looker.is_complete() || (events >= kLook && looker.found().kvm_exit)) break;
+      const bool is_enough = !has_switches || switches >= kSwitches;
+      if ((looker.is_complete() && is_enough) || (events >= kLook && looker.found().kvm_exit))
+        break;
     }
+    std::uint64_t left = 0, came = 0;
+    for (const auto& [thread, count] : away) {
+      if (thread == ThreadId{}) continue;
+      left += count;
+      if (const auto found = to.find(thread); found != to.end()) came += found->second;
+    }
+    one_way_ = left >= kFewestAway && came < left / 2;
     capabilities_ = looker.found();
     capabilities_.moves |= layout_.cpu_count == 1;
+    capabilities_.sched_switch &= !one_way_;
+    capabilities_.wakeups &= !one_way_;
     const Result<void> status = records_->status();
     (void)open_range(0);
     if (events != 0) return {};
@@ -287,6 +313,10 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
       facts.emplace_back("wall clock",
                          fmt::format("{} + {} ns, or more", layout_.clock, *layout_.to_wall_clock));
     }
+    if (one_way_)
+      facts.emplace_back("switches",
+                         "only those away from the recorded threads, which are not "
+                         "used: perf record -a has all");
     std::ranges::move(KernelEventSource::facts(), std::back_inserter(facts));
     return facts;
   }
@@ -441,6 +471,8 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
         return false;
       }
       decode(recorded, at, item.cpu, event);
+      if (one_way_ && std::holds_alternative<SchedSwitch>(event.payload))
+        event.payload.emplace<Other>();
       return true;
     }
     if (item.kind == Item::Kind::kLoss) {
@@ -475,6 +507,7 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   std::size_t facts_at_ = 0;
   std::uint64_t newest_ = 0;
   bool ended_ = false;
+  bool one_way_ = false;  // only switches away from the recorded threads were recorded
 };
 
 }  // namespace

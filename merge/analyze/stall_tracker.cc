@@ -563,8 +563,8 @@ void StallTracker::end_gap(Vm& vm, const Gap& gap) {
     // A vCPU whose thread has ended does not count.
     if (vcpu.shares.total() != 0) ++stall.vcpus;
     stall.not_halted += vcpu.stopped_ns * kOf >= length * kNearlyAll ? 1 : 0;
-    // Of vCPUs that were stopped all the time, the one that left the guest first may have kept the
-    // others waiting.
+    // The vCPU that left the guest first is taken among those that were stopped all the time: it
+    // may have kept the others waiting.
     const auto key = [](const Gap::Vcpu& of) { return std::pair(of.stopped_ns, ~of.left.ns()); };
     if (vcpu.stopped_ns == 0 || (longest != nullptr && key(vcpu) <= key(*longest))) continue;
     longest = &vcpu;

@@ -144,7 +144,7 @@ void AdviceSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
       thread->by_timer = slept.back().end;
       ++thread->timers;
     }
-    // Where another thread ran, KVM would not have polled.
+    // KVM would not have polled where another thread ran.
     for (const WaitShare& share : pipeline.waits()->shares())
       if (!slept.empty() && share.culprit->kind == CulpritKind::kIdle)
         thread->sleeps_waited += share.length();

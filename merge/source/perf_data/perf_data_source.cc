@@ -212,7 +212,7 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   // switches away from them, and not those to them, so that no time between them is known.
   [[nodiscard]] Result<void> look() {
     constexpr std::uint64_t kLook = 1u << 16, kSwitches = 64, kFewestAway = 16;
-    const bool has_switches = formats_.type(events::sched_switch) >= 0;
+    const int type = formats_.type(events::sched_switch);
     std::map<ThreadId, std::uint64_t> away, to;
     std::uint64_t switches = 0;
     kernel_events::CapabilityLooker looker(formats_);
@@ -231,14 +231,16 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
       const RecordedEvent recorded = recorded_of(sample.time, sample.raw.data(), sample.raw.size());
       looker.look(recorded);
       Event event;
-      const bool is_read = has_switches && formats_.decode(recorded, event);
+      const bool is_read = recorded.size >= kernel_events::kCommonFields &&
+                           formats_.type_of(recorded.data) == type &&
+                           formats_.decode(recorded, event);
       if (const auto* change = is_read ? std::get_if<SchedSwitch>(&event.payload) : nullptr) {
         ++away[change->prev];
         ++to[change->next];
         ++switches;
       }
       ++events;
-      const bool is_enough = !has_switches || switches >= kSwitches;
+      const bool is_enough = type < 0 || switches >= kSwitches;
       if ((looker.is_complete() && is_enough) || (events >= kLook && looker.found().kvm_exit))
         break;
     }

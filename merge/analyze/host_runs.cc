@@ -50,7 +50,7 @@ void HostRuns::on_handler(Cpu& cpu, const Event& event, const HostEvent& host) {
   if (host.step != HostStep::kIrqEnd) return;
   const Timestamp begin = std::exchange(cpu.handler, std::nullopt).value_or(event.at);
   if (elapsed(begin, event.at) > longest_.ns)
-    longest_ = {elapsed(begin, event.at), begin, host.number, event.cpu};
+    longest_ = {elapsed(begin, event.at), begin, host.number};
 }
 
 // Follows a work item from the thread that queues it to the worker that ran it. A worker runs one

@@ -56,7 +56,6 @@ class HostRuns {
     std::uint64_t ns = 0;
     Timestamp begin{};
     std::int32_t line = 0;
-    std::uint32_t cpu = 0;
   };
   // One run of a thread on a CPU, without the part before begin_at().
   struct Run {

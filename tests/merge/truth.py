@@ -846,18 +846,18 @@ def two_vms_whose_process_had_one_id_without_switches(trace):
             trace.exit(BEGIN + begin + (10 * i + 9) * MS, 0, ("CPU 0/KVM", tid), "CPUID")
 
 
-def restarted(trace):
-    """VM 199 runs when the recording begins; its QEMU ends, and 100 ms later a new one has its id and a vCPU 230."""
+def restarted(trace, first=QEMU, vcpu=230):
+    """`first` runs a VM with the vCPU 200 when the recording begins, and ends; 100 ms later a QEMU 199 is made, with `vcpu`."""
     trace.threads = [(199, 199), (200, 199)]
-    trace.switch(BEGIN - MS, 1, IDLE, "R", QEMU)
+    trace.switch(BEGIN - MS, 1, IDLE, "R", first)
     trace.switch(BEGIN - MS, 0, IDLE, "R", VCPU)
     for i in range(5):
         trace.entry(BEGIN + (10 * i + 3) * MS, 0, VCPU)
         trace.exit(BEGIN + (10 * i + 9) * MS, 0, VCPU, "CPUID")
     trace.switch(BEGIN + 52 * MS, 0, VCPU, "X", IDLE)
-    trace.switch(BEGIN + 99 * MS, 1, QEMU, "X", IDLE)
+    trace.switch(BEGIN + 99 * MS, 1, first, "X", IDLE)
     forked(trace, BEGIN + 200 * MS)
-    a_vm(trace, BEGIN + 300 * MS, 230)
+    a_vm(trace, BEGIN + 300 * MS, vcpu)
 
 
 @case(["report", "--host-cpu"], ["report", "--from", "+260ms"], ["stalls", "--min", "1ms"], ["timeline"],
@@ -918,17 +918,7 @@ def host_cpu_of_a_vm_with_a_vcpus_id_that_sshd_got(trace):
 
 def another_vm_before(trace):
     """VM 700 runs with a vCPU 200 and ends; then QEMU 199 makes a vCPU, which has that id. The list is of the end."""
-    trace.threads = [(199, 199), (200, 199)]
-    qemu = ("qemu-system-x86", 700)
-    trace.switch(BEGIN - MS, 1, IDLE, "R", qemu)
-    trace.switch(BEGIN - MS, 0, IDLE, "R", VCPU)
-    for i in range(5):
-        trace.entry(BEGIN + (10 * i + 3) * MS, 0, VCPU)
-        trace.exit(BEGIN + (10 * i + 9) * MS, 0, VCPU, "CPUID")
-    trace.switch(BEGIN + 52 * MS, 0, VCPU, "X", IDLE)
-    trace.switch(BEGIN + 99 * MS, 1, qemu, "X", IDLE)
-    forked(trace, BEGIN + 200 * MS)
-    a_vm(trace, BEGIN + 300 * MS, 200)
+    restarted(trace, ("qemu-system-x86", 700), 200)
 
 
 @case(["report", "--host-cpu"], ["report", "--host-cpu", "--from", "+250ms", "--vm", "web01"],

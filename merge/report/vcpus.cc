@@ -62,9 +62,12 @@ std::optional<std::uint64_t> exits_per_second_together(const ReportData& report)
   const auto begin = [](const VcpuRow& row) { return row.totals.begin; };
   const auto end = [](const VcpuRow& row) { return row.totals.end; };
   // Rates of different times have no sum.
-  const auto [first, last_begin] = std::ranges::minmax(report.vcpus | std::views::transform(begin));
-  const auto [first_end, last] = std::ranges::minmax(report.vcpus | std::views::transform(end));
-  if (last_begin > first_end || elapsed(last_begin, first_end) < elapsed(first, last) / 10 * 9)
+  const auto [first, last_begin] = std::ranges::minmax_element(report.vcpus, {}, begin);
+  const auto [first_end, last] = std::ranges::minmax_element(report.vcpus, {}, end);
+  const Timestamp common_begin = begin(*last_begin);
+  const Timestamp common_end = end(*first_end);
+  if (common_begin > common_end ||
+      elapsed(common_begin, common_end) < elapsed(begin(*first), end(*last)) / 10 * 9)
     return std::nullopt;
   std::optional<std::uint64_t> sum;
   for (const VcpuRow& row : report.vcpus)

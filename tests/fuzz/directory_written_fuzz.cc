@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/worker.h"
 #include "plugin/format/directory.h"
 #include "plugin/format/directory_writer.h"
+#include "plugin/format/info.h"
 #include "tests/fuzz/bounded.h"
 #include "tests/fuzz/checked_pipeline.h"
 #include "tests/fuzz/choices.h"
@@ -83,8 +85,9 @@ class Recording {
     if (before == 0) return;
     fs::create_directory(path_);
     if (before == 1) return;
-    for (const char* name : {"info", "task.txt", "9.dat", "sid-0.map", "x.sym"})
+    for (const char* name : {"task.txt", "9.dat", "sid-0.map", "x.sym"})
       UniqueFd(::open((path_ + "/" + name).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    std::ofstream(path_ + "/info") << format_info({});
     alien_ = before == 3;
     if (alien_) UniqueFd(::open((path_ + "/notes").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   }

@@ -313,10 +313,12 @@ void ExitTracker::on_user_end(const Event& event, UserEnd by) {
   user_ended_ = thread->user_begin;
   has_user_ended_ = true;
   if (!model_.from_userspace_exit) return;
-  if (thread->is_cut || end_)
+  if (thread->is_cut || thread->was_stopped || end_) {
+    if (thread->was_stopped && !thread->is_cut && !end_) ++counters_.exits_stopped;
     fold_cut(*thread);
-  else
+  } else {
     thread->phase = Thread::Phase::kEnded;
+  }
 }
 
 const ExitSpan* ExitTracker::on_detail(const Event& event, const KvmDetail& detail) {

@@ -561,6 +561,21 @@ def a_fast_path_without_kvm_entry(trace):
     trace.waking(BEGIN + 880 * MS, 1, HOG, ("other", 301), 1)
 
 
+@case(["report"], ["explain"], says=["paused", "9.90 ms 100 µs 100 µs - 100 µs"], never=["400 ms"])
+def a_stop_without_kvm_exit(trace):
+    """A signal stops the vCPU for 400 ms after the 51st of 100 accesses; kvm_exit and kvm_entry were not recorded."""
+    trace.switch(BEGIN - 5 * US, 0, IDLE, "R", VCPU)
+    for i in range(100):
+        at = BEGIN + i * MS + (400 * MS if i > 50 else 0)
+        trace.port(at, 0, VCPU, 0x3F8)
+        trace.to_user(at + US, 0, VCPU)
+        if i == 50:
+            trace.switch(at + 20 * US, 0, VCPU, "T", IDLE)
+            trace.waking(at + 400 * MS, 1, HOG, VCPU, 0)
+            trace.switch(at + 400 * MS + 5 * US, 0, IDLE, "R", VCPU)
+        trace.ioctl(at + 101 * US + (400 * MS if i == 50 else 0), 0, VCPU, KVM_RUN)
+
+
 @case(["report"], ["stalls"], never=["made no progress", "exits cost at least 9", "exits cost 9", "took at least 9", "took 9"])
 def halts_that_were_filtered_out(trace):
     """kvm_exit was recorded but for HLT: the vCPU sleeps in its halts for 90 of 100 ms."""

@@ -144,9 +144,10 @@ class ExitPicker : public SpanSink {
     SinceExit since = std::exchange(since_[exit.thread], {});
     if (!is_better(exit, pipeline.begin().value_or(Timestamp()))) return;
     found_ = true;
-    accesses_ = exit.detail.kind <= DetailKind::kMmio
-                    ? since.accesses[static_cast<std::size_t>(exit.detail.kind)]
-                    : 0;
+    // Without kvm_exit, the first access of the next exit may be among them.
+    const bool tells =
+        exit.detail.kind <= DetailKind::kMmio && !pipeline.exits().model().from_userspace_exit;
+    accesses_ = tells ? since.accesses[static_cast<std::size_t>(exit.detail.kind)] : 0;
     exit_ = exit;
     exit_.intervals = {};
     exit_.handlers = {};

@@ -343,15 +343,16 @@ std::size_t most_at_once(const std::set<ThreadId>& vcpus, const Naming& names) {
   return static_cast<std::size_t>(most);
 }
 
-// Returns a change that gives each vCPU a CPU. `threads`: the threads that waited; `vcpus`: the
-// number of vCPUs that share CPUs.
-std::string cpus_change(const std::set<ThreadId>& threads, std::size_t vcpus, const Naming& names) {
+// Returns a change that gives each vCPU a CPU. `threads`: the VM's threads that waited; `waited`: the
+// number of those of all VMs; `vcpus`: the number of vCPUs that share CPUs.
+std::string cpus_change(const std::set<ThreadId>& threads, std::size_t waited, std::size_t vcpus,
+                        const Naming& names) {
   const std::uint32_t cpus = host_cpus(names.timeline);
   if (cpus != 0 && cpus < vcpus)
     return fmt::format("{} vCPUs share {}: fewer vCPUs, or more CPUs", vcpus, counted(cpus, "CPU"));
-  if (cpus != 0 && cpus <= threads.size())
+  if (cpus != 0 && cpus <= waited)
     return fmt::format("more CPUs, or less beside the VM ({} for {} and the other threads)",
-                       counted(cpus, "CPU"), counted(threads.size(), "vCPU"));
+                       counted(cpus, "CPU"), counted(waited, "vCPU"));
   std::string change(remedy_of(RemedyId::kCpus).change);
   if (threads.size() > 4) return change;
   std::string tids;
@@ -488,6 +489,7 @@ void AdviceSink::find_waits(Found& found) const {
     bool quota_possible = false;
   };
   std::map<std::pair<std::string, RemedyId>, Sums> sums;
+  std::set<ThreadId> waited;  // for other threads on their CPUs
   // By VM: the waits that its quota may have caused, or the threads that ran.
   std::map<std::string, Sums> doubtful;
   for (const auto& [waiting, wait] : waits_) {
@@ -515,6 +517,7 @@ void AdviceSink::find_waits(Found& found) const {
     Sums& sum = sums[{vm, id}];
     sum.thread = waiting.thread;
     sum.threads.insert(waiting.thread);
+    if (id == RemedyId::kCpus) waited.insert(waiting.thread);
     sum.quota_possible |=
         id == RemedyId::kCpus && !no_quota_ && !found.names.processes.quotas.knows(waiting.thread);
     sum.sharing.insert(waiting.thread);
@@ -533,8 +536,8 @@ void AdviceSink::find_waits(Found& found) const {
     const std::uint64_t doubt = id == RemedyId::kQuota ? doubtful[key.first].ns : 0;
     const bool cpus = id == RemedyId::kCpus, shared = sum.by_vcpus * 2 > sum.ns;
     const std::string change =
-        cpus ? cpus_change(sum.threads, shared ? most_at_once(sum.sharing, found.names) : 0,
-                           found.names)
+        cpus ? cpus_change(sum.threads, waited.size(),
+                           shared ? most_at_once(sum.sharing, found.names) : 0, found.names)
              : change_for_vmm(std::string(remedy_of(id).change), found.names.vmm(sum.thread));
     found.add(sum.thread, id,
               remedy_of(id).model == AdviceModel::kNone

@@ -28,7 +28,7 @@ class Recording:
     """The lines of a text; every time is in ns, a thread is (comm, tid)."""
 
     def __init__(self):
-        self.lines = []
+        self.lines, self.headings = [], ["# tracer: nop", "#"]
         self.dat = None  # a TraceDat, in place of the text
         self.threads = None  # (tid, process) that the recorder listed: a session, with names of VMs
         self.cgroups = []  # session.json's
@@ -83,7 +83,7 @@ class Recording:
 
     def text(self):
         lines = [line for _, line in sorted(self.lines, key=lambda entry: entry[0])]
-        return "\n".join(["# tracer: nop", "#", *lines]) + "\n"
+        return "\n".join([*self.headings, *lines]) + "\n"
 
 
 CASES = {}
@@ -347,6 +347,24 @@ def a_stall_behind_a_vcpu_that_has_the_lock(trace):
         trace.ioctl(at + 20 * MS + 50 * US, 1, second, KVM_RUN)
         trace.entry(at + 20 * MS + 60 * US, 1, second, 1)
         trace.run_again(at + 20 * MS + 70 * US)
+
+
+@case(["report"], ["advise"], says=["The host has 2 CPUs", "more CPUs, or less beside the VM (2 CPUs for 2 vCPUs"], never=["taskset"])
+def two_vms_on_as_many_cpus(trace):
+    """Hogs take both CPUs from the vCPU of each VM for a fifth of the time; the text's heading tells of two CPUs."""
+    trace.headings.append("# entries-in-buffer/entries-written: 400/400   #P:2")
+    vcpus = (VCPU, ("CPU 0/KVM", 501))
+    for process, vcpu in ((199, 200), (500, 501)):
+        trace.new_thread(BEGIN - 3 * MS + vcpu * US, ("qemu-system-x86", process), vcpu)
+    for i in range(40):
+        for cpu, vcpu in enumerate(vcpus):
+            at = BEGIN + i * 10 * MS + cpu * 100 * US
+            trace.entry(at, cpu, vcpu)
+            trace.exit(at + 5 * MS, cpu, vcpu, "EXTERNAL_INTERRUPT")
+            trace.switch(at + 5 * MS + 10 * US, cpu, vcpu, "R", (f"hog{cpu}", 900 + cpu))
+            trace.switch(at + 7 * MS + 10 * US, cpu, (f"hog{cpu}", 900 + cpu), "R", vcpu)
+            trace.entry(at + 7 * MS + 20 * US, cpu, vcpu)
+            trace.exit(at + 9 * MS, cpu, vcpu, "EXTERNAL_INTERRUPT")
 
 
 @case(["explain"], ["advise"], never=["deep sleep", "cpu_dma_latency"])

@@ -382,6 +382,14 @@ std::string_view unit_of_clock_line(std::string_view line) {
   return line == "x86-tsc" ? "cycles" : "";
 }
 
+std::uint32_t cpus_of_heading(std::string_view line) {
+  const std::size_t at = line.find("#P:");
+  line.remove_prefix(at != line.npos ? at + 3 : std::min(line.find("cpus="), line.size()));
+  take_text(line, "cpus=");
+  std::uint32_t cpus = 0;
+  return take_digits(line, cpus) && cpus <= kMostCpus ? cpus : 0;
+}
+
 TextLines::TextLines(const File& file, std::uint64_t from, std::size_t longest)
     : file_(&file), longest_(longest), begin_(from) {
   if (from == 0 || from > file.size()) return;

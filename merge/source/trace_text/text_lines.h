@@ -39,6 +39,9 @@ inline constexpr std::size_t kMostOfComm = 15;
 // "# clock: boot", "trace_clock: local global [mono]". Empty: the line names no clock with a known
 // unit.
 [[nodiscard]] std::string_view unit_of_clock_line(std::string_view line);
+// Returns how many CPUs a heading says that the machine has ("cpus=4" of trace-cmd, "#P:4" of
+// tracefs); 0: it says nothing of that.
+[[nodiscard]] std::uint32_t cpus_of_heading(std::string_view line);
 
 // The form that all lines of one text share. People, mailers and pagers change it.
 struct TextForm {

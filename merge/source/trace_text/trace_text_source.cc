@@ -68,6 +68,7 @@ struct TextLook {
   std::int64_t more_whole = 0;  // how many more times without a fraction than with one
   std::string whole_unit;       // "ns", "cycles"; empty: not known
   std::uint64_t unit = 1;       // the unit of times with a fraction, in ns
+  std::uint32_t cpus = 0;       // of the machine; 0: not known
   [[nodiscard]] bool whole() const { return more_whole > 0; }
   [[nodiscard]] bool cycles() const { return whole() && whole_unit == "cycles"; }
   std::optional<std::uint64_t> first, last;
@@ -384,6 +385,8 @@ void look_from(const File& file, std::uint64_t from, std::uint64_t most, TextEve
   for (std::uint64_t i = 0; i < most && lines.next(line, event, EventClass::kAll); ++i) {
     if (line.kind != Kind::kEvent) {
       if (look.whole_unit.empty()) look.whole_unit = unit_of_clock_line(lines.text());
+      if (line.kind == Kind::kHeading)
+        look.cpus = std::max(look.cpus, cpus_of_heading(lines.text()));
       if (planner != nullptr && line.kind != Kind::kLoss) planner->on_other(lines.text());
       look.entered.clear();
       continue;
@@ -631,6 +634,11 @@ class TraceTextSource final : public Source {
     return static_cast<double>(lines_.offset()) / static_cast<double>(file_.size());
   }
   [[nodiscard]] Capabilities capabilities() const override { return look_.has; }
+  [[nodiscard]] Description describe() const override {
+    Description is = Source::describe();
+    is.machine.cpus = look_.cpus;
+    return is;
+  }
   [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override {
     if (!look_.first) return std::nullopt;
     return std::pair(Timestamp(*look_.first), Timestamp(*look_.last));

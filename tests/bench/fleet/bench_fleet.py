@@ -138,7 +138,7 @@ def load(servers, hosts, options, work):
 
 def peer(servers, hosts, options, work):
     """fleet load and clickhouse-client in turns, with the same rows, of hosts that go again."""
-    fetched = subprocess.run([FLEET.parent / "fetch", "clickhouse"], check=True, stdout=subprocess.PIPE, text=True)
+    fetched = subprocess.run([ROOT / "scripts/fetch", "clickhouse"], check=True, stdout=subprocess.PIPE, text=True)
     client = fetched.stdout.strip() + "/bin/clickhouse-client"
     each, count = ([], []), GROUP * len(hosts.sources[0])
     for turn in range(options.rounds):

@@ -335,7 +335,9 @@ std::string legend_text(const ReportData& report, const std::string& largest) {
                          ? std::string(kKernelOrUser) + ": not told apart"
                          : fmt::format("{}: {}", titles[part], kMeanings[part]));
   if (largest.find(" page-fault ") != std::string::npos)
-    text.emplace_back("page-fault ADDRESS: memory, or a device that KVM itself serves");
+    text.emplace_back(
+        "page-fault ADDRESS: memory, or a register that KVM itself answers (ioeventfd); QEMU's "
+        "'info mtree' tells which");
   if (report.by.starts_with(name_of(Dimension::kReason))) explain_reasons(report, text);
   return fmt::format("{}", fmt::join(text, "; "));
 }

@@ -82,7 +82,7 @@ function added(steps: Step[], by_who: boolean): string[] {
     const name = who && by_who ? `${what} (${who})` : what;
     sums.set(name, [(sums.get(name)?.[0] ?? 0) + ns, (sums.get(name)?.[1] ?? 0) + 1]);
   }
-  return (by_who ? [...sums] : [...sums].sort((a, b) => b[1][0] - a[1][0])).map(([what, [ns, times]]) => `${duration(ns)} ${what}${by_who && times > 1 ? `, ${times} times` : ""}`);
+  return (by_who ? [...sums] : [...sums].sort((a, b) => b[1][0] - a[1][0])).map(([what, [ns, times]]) => `${duration(ns)} ${what}${by_who && times > 1 ? ` (in ${times} steps)` : ""}`);
 }
 
 // `inside`: the element whose width the picture has.

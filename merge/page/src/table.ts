@@ -99,7 +99,7 @@ export function exitTable(model: Model, change: Change): View {
     const set = data.sets.find((one) => one.by === choice.by);
     const left = !all.some((row) => row.approximate) ? (set?.left_out ?? 0) : 0;
     under.textContent = [
-      `${grouped(shown.length)} of ${grouped(all.length)} rows; –: too few exits; point at a share or a bar to read more`,
+      `${grouped(shown.length)} of ${grouped(all.length)} rows; –: too few exits; point at a share for the time without waits, at a bar for its parts`,
       groups.length < all.length ? `${grouped(groups.length)} have these words` : "",
       left > 0 ? `${grouped(left)} more are not on this page: trapline report prints them` : "",
       shown.some(({ key }) => key.split(" / ").some((part, i) => part === "-" && choice.by.split(",")[i] === "device")) ? "no device: KVM served them itself, or no event of QEMU names a device" : "",

@@ -189,7 +189,7 @@ void add_snapshots(CLI::App& command, RecordArguments& options) {
   auto* trigger =
       snapshots.add("--snapshot-on", options.snapshot_on, "EXPR",
                     "Keep what is around 'exit > 1ms' (any but a halt), 'exit(REASON) > 1ms', "
-                    "'stall > 50ms' (in a row)");
+                    "'stall > 50ms' (several exits)");
   snapshots
       .add("--around", options.around, "TIME", "Kept before and after each of them (default: 1s)")
       ->needs(trigger);
@@ -216,7 +216,7 @@ void add_kernel_events(CLI::App& command, record::RecordOptions& options) {
   events.flag("--stalls", choice.stalls, "Events for trapline stalls, and those of --sched");
   events.flag("--faults", choice.faults, "Events for report --faults, and those of --sched");
   events.flag("--host-cpu", choice.host_cpu, "Events for report --host-cpu, and those of --sched");
-  events.flag("--irq", choice.irq, "The host's interrupt handlers; not for report --irq");
+  events.flag("--irq", choice.irq, "The host's interrupt handlers");
   events.flag("--syscalls", choice.syscalls, "All system calls");
   events.flag("--block", choice.block, "The host's disks: for report --waits, --by span");
   events.flag("--kernel-functions", options.kernel_functions,

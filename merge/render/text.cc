@@ -145,8 +145,8 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
   if (block == 0 && table.left_out != 0)
     out << "and " << grouped(table.left_out) << " more (--top)\n";
   if (!parts.empty()) {
-    not_shown += fmt::format("{}{}: {}", not_shown.empty() ? "" : "; ", parts,
-                             sum ? "other is their sum" : "the rest of each row, up to 100%");
+    not_shown += fmt::format("{}{} ({})", not_shown.empty() ? "" : "; ", parts,
+                             sum ? "other is their sum" : "what each row lacks to 100%");
     if (sum) no_room.emplace_back(kSumOfParts);
   }
   if (!not_shown.empty() && style.tells_dropped) {

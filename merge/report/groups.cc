@@ -233,7 +233,7 @@ std::string largest_text(const ReportData& report) {
   std::ranges::stable_sort(rows, std::ranges::greater(), &GroupRow::cost_ns);
   std::string text;
   for (const GroupRow* row : std::span(rows).first(std::min(rows.size(), kMost))) {
-    text += fmt::format("{}{}: exits for {} took {}{} of {}", text.empty() ? "" : "; ",
+    text += fmt::format("{}{}: exits for {} took {}{} of its total of {}", text.empty() ? "" : "; ",
                         shown_key(row->key, report.by), row->largest,
                         row->largest_at_least ? "at least " : "",
                         duration_text(row->largest_ns, report.cycles),
@@ -299,7 +299,7 @@ void explain_reasons(const ReportData& report, std::vector<std::string>& text) {
   for (const auto& [kind, reasons] : kinds)
     text.push_back(fmt::format("{}: {}{}", reasons, kind->meaning,
                                report.isa == kIsaArm64 && kind->name == "interrupt"
-                                   ? ", whose handler isn't in the row"
+                                   ? "; its handler isn't in the row, what follows it is (--kernel)"
                                    : ""));
   text.emplace_back("other reasons: trapline help exits");
 }

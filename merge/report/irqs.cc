@@ -192,7 +192,7 @@ class IrqTable : public TableSink {
 }  // namespace
 
 const TableKind kIrqTable = {.option = "--irq",
-                             .help = "The guest's interrupts, recorded without an option",
+                             .help = "The guest's interrupts, and how long they waited",
                              .in_page = InPage::kAlways,
                              .make = make_sink<IrqTable>};
 

@@ -388,7 +388,8 @@ std::string alignment_text(const SourceAlignment& aligned) {
   if (!aligned.error_ns && error) sentence += ", if both are of one boot (assumed)";
   if (aligned.rate_change_ppm)
     sentence += *aligned.rate_change_ppm == 0
-                    ? ", assuming that both clocks run at one rate (trapline help clocks)"
+                    ? ", if both clocks run at one rate (1 ppm between them adds 1 µs a second: "
+                      "trapline help clocks)"
                     : fmt::format(", if the clocks' rates change by at most {:.3g} ppm (assumed)",
                                   *aligned.rate_change_ppm);
   return sentence;

@@ -257,14 +257,13 @@ Paragraph stolen_text(const StealRow& row, const ReportData& report) {
           ? "it"
           : fmt::format("the longest{}, {},", report.open_exits == 0 ? "" : " that ended",
                         duration_text(row.longest_ns, report.cycles));
-  return {
-      .text = fmt::format(
-          "{}: for {}{} of {} ({}), in {} wait{}, it was runnable and did not run; {} began at {}.",
-          name_of(row), report.counters.gaps == 0 ? "" : "at least ",
-          duration_text(row.by.total_ns, report.cycles), duration_text(interval, report.cycles),
-          percent_text(row.by.total_ns, interval), grouped(row.waits), row.waits == 1 ? "" : "s",
-          longest, time_text(row.longest_at.ns(), report.cycles)),
-      .figures = true};
+  return {.text = fmt::format(
+              "{}: for {}{} of {}, in {} wait{}, it was runnable and did not run; {} began at {}.",
+              name_of(row), report.counters.gaps == 0 ? "" : "at least ",
+              duration_text(row.by.total_ns, report.cycles), duration_text(interval, report.cycles),
+              grouped(row.waits), row.waits == 1 ? "" : "s", longest,
+              time_text(row.longest_at.ns(), report.cycles)),
+          .figures = true};
 }
 
 std::vector<Table> StealTable::tables(const ReportData& report, const Naming& names) const {

@@ -68,7 +68,7 @@ function strip(model: Model, vcpu: Vcpu, axis: boolean, read?: (text: string) =>
     const drawn: readonly string[] = busy ? kBusy : [...kStates, "not_seen"];
     const heights = stacked(model, seen.map((state) => (drawn.includes(state) ? vcpu.shares[state] : [])));
     const to = busy ? Math.min(1, (heights[0] ?? []).reduce((most, height) => Math.max(most, height), 0)) || 1 : 1;
-    replace(full, ` thread ${vcpu.tid}${vcpu.life ? ` #${vcpu.life}` : ""}${busy ? `; full height: busy ${to === 1 ? "all the time" : `for ${percent(to)} of the time`}` : ""}`);
+    replace(full, ` thread ${vcpu.tid}${vcpu.life ? ` #${vcpu.life}` : ""}${busy ? `; its full height means busy ${to === 1 ? "all the time" : `for ${percent(to)} of the time`}` : ""}`);
     chart.draw(width, { ...x, ...(axis ? { say: sinceStart } : {}) }, { from: 0, to }, [model.edges(), ...heights]);
     chart.mark(...lossMarks(model, x));
   }

@@ -963,6 +963,11 @@ inline void ExitTracker::on(const Event& event, const ThreadChange& change) {
     if (change.leaves()) return on_leave(*thread, event, change);
     if (change.wakes()) return on_wakeup(*thread, event.at);
     if (change.runs()) on_run(*thread, event);
+    if (change.ends()) {
+      seen(*thread, event);
+      account(*thread, event.at);
+      end_thread(*thread, event.at);
+    }
   }
   if (change.runs() && !hole_end_.empty()) [[unlikely]]
     remember(event.cpu, change.thread);

@@ -526,6 +526,10 @@ void Pipeline::finish(std::optional<Timestamp> end) {
   if (interrupts_) {
     while (const IrqSpan* span = interrupts_->finish()) tell(*span, {});
   }
+  if (waits_) {
+    while (const EndedWait* wait = waits_->finish(std::max(end.value_or(end_), end_), *this))
+      for (SpanSink* sink : sinks(SpanClass::kWaits)) sink->wait(*wait, *this);
+  }
   stacks_.finish(end_);
   tell_calls();
   if (stalls_) stalls_->finish(std::max(end.value_or(end_), end_), *this);

@@ -75,6 +75,12 @@ ThreadChanges Threads::changes_of(const Event& event) {
     return ThreadChanges(changes_).first(1);
   }
   if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
+    if (host->step == HostStep::kThreadEnds && switched_.empty() && !is_guest(event.machine)) {
+      first.kind = ThreadChange::Kind::kEnds;
+      first.now = RunState::kEnded;
+      first.thread = event.thread;
+      return ThreadChanges(changes_).first(1);
+    }
     if (host->step != HostStep::kMigrate) return {};
     first.kind = ThreadChange::Kind::kMoves;
     first.thread = ThreadId{host->thread};

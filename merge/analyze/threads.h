@@ -48,6 +48,7 @@ struct ThreadChange {
     kWoken,   // is woken by `other`, or by an interrupt that hit `other`
     kMoves,   // moves to the queue of `to_cpu`
     kLost,    // all threads: events of `cpu` between `since` and `until` are lost
+    kEnds,    // ends, in a recording that has no switches so far
   };
   Kind kind = Kind::kLeaves;
   RunState was = RunState::kUnknown;  // the state before; kUnknown also if Threads keeps no facts
@@ -68,6 +69,7 @@ struct ThreadChange {
   [[nodiscard]] bool runs() const { return kind == Kind::kRuns; }
   [[nodiscard]] bool wakes() const { return kind == Kind::kWoken; }
   [[nodiscard]] bool loses() const { return kind == Kind::kLost; }
+  [[nodiscard]] bool ends() const { return kind == Kind::kEnds; }
   [[nodiscard]] bool sleeps() const { return leaves() && is_asleep(now); }
   // Returns whether this is the first of the events about one wake-up.
   [[nodiscard]] bool ends_sleep() const { return wakes() && is_asleep(was); }

@@ -147,6 +147,18 @@ void WaitTracker::end_at(Timestamp end) {
     if (thread.state != Thread::State::kRunning) open_at_end_.push_back(id);
 }
 
+const EndedWait* WaitTracker::finish(Timestamp end, const Pipeline& pipeline) {
+  end = std::min(end, end_);
+  for (auto& [id, thread] : threads_.entries()) {
+    if (thread.state != Thread::State::kWaiting || thread.since >= end) continue;
+    if (!thread.queue_known)
+      charge(thread, Part::kPreempted, ProvenCulprit(Missing::kMigrations), end);
+    run(thread, {.cpu = thread.cpu, .thread = id, .at = end}, pipeline);
+    return &ended_;
+  }
+  return nullptr;
+}
+
 std::span<const WaitShare> WaitTracker::open(ThreadId id) const {
   const Thread* thread = threads_.find(id);
   if (thread == nullptr || thread->state == Thread::State::kRunning) return {};
@@ -181,6 +193,8 @@ void WaitTracker::on(const ThreadChange& change, const Pipeline& pipeline) {
         lost.state = Thread::State::kRunning;
         ++counters_.cut_by_loss;
       });
+      break;
+    case ThreadChange::Kind::kEnds:
       break;
   }
 }

@@ -75,6 +75,9 @@ class WaitTracker {
   // ended yet. Of such a wait, only the part before `end` is returned.
   void end_at(Timestamp end);
   [[nodiscard]] bool awaits() const { return !open_at_end_.empty(); }
+  // Ends a wait for a CPU that was open at the recording's end, which no event ended. Returns it as
+  // ended() does; nullptr: none is left.
+  [[nodiscard]] const EndedWait* finish(Timestamp end, const Pipeline& pipeline);
   // Clears the results of the last event; call it for events that on() does not take.
   void pass() {
     has_ended_ = false;

@@ -10,7 +10,8 @@ namespace trapline {
 enum class InterruptLevel : std::uint8_t { kNone, kSoft, kHard };
 
 enum class HostStep : std::uint8_t {
-  kMigrate,  // a thread moves to the CPU `number`
+  kMigrate,     // a thread moves to the CPU `number`
+  kThreadEnds,  // the thread's program is over; its last sched_switch follows
   kTimerBegin,
   kTimerEnd,
   kIrqBegin,  // number: the interrupt line

@@ -319,6 +319,7 @@ inline constexpr KernelEvent kRows[] = {
     Row("block:block_rq_complete", {kDisk | kStalls | kPages, kEveryArch, kNoCause},
         {kBlock, kCompleted, kHalts | kRequests},
         {"dev", "sector", "nr_sector", "rwbs", "common_flags"}),
+    Row("sched:sched_process_exit", {kAlways}, {kHost, kThreadEnds}),
     Row("task:task_newtask", {kAlways}, kNewTask, {"pid", "clone_flags"}),
     Row("syscalls:sys_enter_ioctl", {kAlways, kEveryArch, kNoIoctl}, kIoctl, {"cmd"}),
     Row("ftrace:funcgraph_entry", {}, {kHostAt, kFunctionBegin, kOthers}, {"func", "depth"}),

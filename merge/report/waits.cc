@@ -255,8 +255,7 @@ Paragraph stolen_text(const StealRow& row, const ReportData& report) {
   const std::string longest =
       row.waits == 1
           ? "it"
-          : fmt::format("the longest{}, {},", report.open_exits == 0 ? "" : " that ended",
-                        duration_text(row.longest_ns, report.cycles));
+          : fmt::format("the longest, {},", duration_text(row.longest_ns, report.cycles));
   return {.text = fmt::format(
               "{}: for {}{} of {}, in {} wait{}, it was runnable and did not run; {} began at {}.",
               name_of(row), report.counters.gaps == 0 ? "" : "at least ",

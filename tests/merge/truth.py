@@ -579,6 +579,53 @@ def a_fast_path_without_kvm_entry(trace):
     trace.waking(BEGIN + 880 * MS, 1, HOG, ("other", 301), 1)
 
 
+@case(["report", "--steal"], says=["for 995 ms of 1.01 s, in 2 waits", "the longest, 990 ms, began at 1000.020", "hog (tid 300) 995 ms"])
+def a_wait_that_lasts_at_the_end(trace):
+    """A hog takes the vCPU's CPU for 5 ms, then for 990 ms until the recording ends."""
+    trace.entry(BEGIN, 0, VCPU)
+    for at, until in ((BEGIN + 10 * MS, BEGIN + 15 * MS), (BEGIN + 20 * MS, None)):
+        trace.exit(at - US, 0, VCPU, "EXTERNAL_INTERRUPT")
+        trace.switch(at, 0, VCPU, "R+", HOG)
+        if until:
+            trace.switch(until, 0, HOG, "R+", VCPU)
+            trace.entry(until + US, 0, VCPU)
+    trace.waking(BEGIN + 1010 * MS, 1, QEMU, ("other", 301), 1)
+
+
+@case(["report", "--waits"], says=["IPI from vCPU 1, VM ~200, which waited for worker (tid 400)"])
+def an_ipi_of_a_vcpu_that_had_waited(trace):
+    """vCPU 1 sleeps until a worker wakes it, then sends vCPU 0 an IPI; the next time it sends one at once."""
+    second = ("CPU 1/KVM", 201)
+    trace.entry(BEGIN, 0, VCPU)
+    trace.entry(BEGIN, 1, second, 1)
+    for at, slept in ((BEGIN + 10 * MS, True), (BEGIN + 30 * MS, False)):
+        trace.exit(at, 0, VCPU, "HLT")
+        trace.switch(at + 5 * US, 0, VCPU, "S", IDLE)
+        trace.exit(at + 6 * US, 1, second, "EPT_VIOLATION", vcpu=1)
+        if slept:
+            trace.switch(at + 10 * US, 1, second, "D", ("worker", 400))
+            trace.wakes(at + 8 * MS, 1, ("worker", 400), second, 1)
+            trace.switch(at + 8 * MS + 5 * US, 1, ("worker", 400), "S", second)
+        trace.entry(at + 8 * MS + 10 * US, 1, second, 1)
+        trace.exit(at + 9 * MS, 1, second, "APIC_WRITE", vcpu=1)
+        trace.add(at + 9 * MS + US, 1, second, "kvm_apic_ipi", "dst 0 vec 251 (Fixed|physical|assert|edge|dst)")
+        trace.wakes(at + 9 * MS + 2 * US, 1, second, VCPU, 0)
+        trace.entry(at + 9 * MS + 10 * US, 1, second, 1)
+        trace.switch(at + 9 * MS + 10 * US, 0, IDLE, "R", VCPU)
+        trace.entry(at + 9 * MS + 20 * US, 0, VCPU)
+
+
+@case(["report"], ["stalls"], says=["offline", "118 ms"], never=["made no progress", "has been in an exit"])
+def a_vm_that_ends_without_switches(trace):
+    """The vCPU's thread ends after 100 accesses; the recording, without sched_switch, lasts two seconds more."""
+    for i in range(100):
+        trace.io_exit(BEGIN + i * MS)
+        trace.run_again(BEGIN + i * MS + 100 * US)
+    trace.io_exit(BEGIN + 100 * MS)
+    trace.add(BEGIN + 118 * MS, 0, VCPU, "sched_process_exit", "comm=CPU 0/KVM pid=200 prio=120")
+    trace.new_thread(BEGIN + 2000 * MS, ("sh", 90), 91)
+
+
 @case(["report"], ["explain"], says=["paused", "9.90 ms 100 µs 100 µs - 100 µs"], never=["400 ms", "2 accesses"])
 def a_stop_without_kvm_exit(trace):
     """A signal stops the vCPU for 400 ms after the 51st of 100 accesses; kvm_exit and kvm_entry were not recorded."""

@@ -239,6 +239,9 @@ class Waits:
             for hole in holes_after.pop((event.cpu, event.at), []):
                 self.causes.clear(hole.cpu)
                 self.off.clear()
+        for tid, wait in self.off.items():  # waits for a CPU that last at the end
+            if not wait["asleep"] and wait["since"] < events[-1].at:
+                self.end(tid, wait, wait["cpu"], events[-1].at)
 
     def on(self, event, flags):
         shows = ("kvm_exit", "kvm_entry")
@@ -285,14 +288,16 @@ class Waits:
     def run(self, event):
         tid = number(event.fields, "next_pid")
         wait = self.off.pop(tid, None)
-        if wait is None:
-            return
+        if wait is not None:
+            self.end(tid, wait, event.cpu, event.at)
+
+    def end(self, tid, wait, cpu, at):
         if wait["asleep"]:
-            wait["pieces"].append((wait["since"], event.at, "blocked", NO_WAKING))
-        elif wait["cpu"] not in (None, event.cpu):
-            wait["pieces"].append((wait["since"], event.at, "preempted", MOVED))
+            wait["pieces"].append((wait["since"], at, "blocked", NO_WAKING))
+        elif cpu is None or wait["cpu"] not in (None, cpu):
+            wait["pieces"].append((wait["since"], at, "preempted", MOVED))
         else:
-            self.divide(wait, event.cpu, event.at)
+            self.divide(wait, cpu, at)
         wait["pieces"] = [piece for piece in wait["pieces"] if piece[1] > piece[0]]
         self.pieces[tid] += wait["pieces"]
         stolen = [(begin, end, who) for begin, end, part, who in wait["pieces"] if part == "preempted"]

@@ -160,6 +160,7 @@ std::string root_text(CulpritKind root, const std::string& who) {
   const std::string waited = ", which waited for ";
   if (is(CulpritKind::kTimer)) return waited + "a timer";
   if (is(CulpritKind::kInterrupt)) return waited + "a device's interrupt";
+  if (is(CulpritKind::kSoftirq)) return waited + "a softirq";
   if (is(CulpritKind::kDisk)) return waited + "the disk";
   if (is(CulpritKind::kIpi, CulpritKind::kThread))
     return waited + (who.empty() ? "another thread" : who);
@@ -330,9 +331,8 @@ std::string Naming::text(const Culprit& culprit, ThreadId root) const {
   if (kind == CulpritKind::kSoftirq) return softirq_text(culprit.number);
   std::string text(kTexts[static_cast<std::size_t>(kind)]);
   if (kind == CulpritKind::kInterrupt) return text + std::to_string(culprit.number);
-  if (kind == CulpritKind::kIpi) return text + vcpus.vcpu(culprit.thread, true);
   if (!culprit.is_thread()) return text;
-  text += this->text(culprit.thread);
+  text += kind == CulpritKind::kIpi ? vcpus.vcpu(culprit.thread, true) : this->text(culprit.thread);
   if (culprit.handler != kNoName)
     text += fmt::format(" (in {})", printable(names[culprit.handler]));
   return text + root_text(culprit.root, root == ThreadId{} ? std::string() : this->text(root));

@@ -80,8 +80,10 @@ void Engine::begin_at(const Event& event) {
 Engine::State Engine::advance(Timestamp until, std::uint64_t most) {
   const auto longest = std::chrono::steady_clock::now() + kLongest;
   for (std::uint64_t taken = 0; taken < most; ++taken) {
-    if (taken % kEventsPerLook == kEventsPerLook - 1 && std::chrono::steady_clock::now() > longest)
-      return State::kMore;
+    if (taken % kEventsPerLook == kEventsPerLook - 1) {
+      if (rows_ == 0) look_at_model();  // before the first frame, which would have no exits
+      if (std::chrono::steady_clock::now() > longest) return State::kMore;
+    }
     if (!has_next_) {
       const Read read = timeline_.next(next_);
       if (read == Read::kEnd) return State::kEnded;

@@ -155,6 +155,8 @@ Result<int> run_record(RecordArguments& options, const CLI::App& command) {
       return tl::unexpected(std::move(checked).error());
   }
   record::RecordOptions& record = options.record;
+  if (record.folder == "-")
+    return fail(ErrorKind::kUsage, "-o -: a session is a folder; give its name");
   if (!options.duration.empty()) {
     const auto duration = parse_duration("--duration", options.duration, BareNumber::kSeconds);
     if (!duration) return tl::unexpected(duration.error());

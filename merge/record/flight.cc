@@ -74,7 +74,7 @@ Result<void> Flight::check_spacing() {
   if (last_ == 0 || now - last_ >= spacing) return {};
   ++refused_;
   return fail(
-      "no snapshot: the last one was taken {:.0f} s ago, and there is at most one in {:g} s "
+      "no snapshot: the last one was taken {:.1f} s ago, and there is at most one in {:g} s "
       "(--spacing)",
       static_cast<double>(now - last_) / 1e9, static_cast<double>(spacing) / 1e9);
 }

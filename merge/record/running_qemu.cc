@@ -277,13 +277,15 @@ Result<void> QemuEvents::switch_on() {
 }
 
 std::vector<std::string> QemuEvents::stop() {
+  const std::vector<std::string> command_line = command_line_of(qemu_.pid);
+  if (command_line.empty()) return {};  // QEMU has ended
   std::vector<std::string> left;
   for (const std::string& event : std::exchange(switched_, {})) {
     if (auto done = qemu_.monitor->human(fmt::format("trace-event {} off", event)); !done)
       left.push_back(fmt::format("{} stays on: {}", event, done.error().message));
   }
   if (!std::exchange(attached_, false)) return left;
-  const auto log = option_value(command_line_of(qemu_.pid), "-D");
+  const auto log = option_value(command_line, "-D");
   if (auto done = qemu_.monitor->human("logfile " + in_quotes(log.value_or("/dev/null"))); !done)
     left.push_back("its log is not closed: " + done.error().message);
   // QEMU closes its former log when none of its threads can write there any more.

@@ -33,6 +33,10 @@ constexpr off_t kReserve = 3 << 20;
 constexpr int kLowestMarker = 64;  // above the descriptors that a command uses itself
 
 Result<void> set_clock(const Instance& instance, const std::string& clock) {
+  if (clock == "counter") {
+    return fail(ErrorKind::kUsage,
+                "--clock counter: it counts events, and a recording needs times; use mono");
+  }
   if (instance.control().set("trace_clock", clock)) return {};
   std::string clocks = instance.control().get("trace_clock").value_or("");
   std::erase_if(clocks, [](char c) { return c == '[' || c == ']'; });
@@ -103,7 +107,7 @@ Result<TriggerMatcher> open_watch(const Instance& instance, const RecordOptions&
 
 }  // namespace
 
-bool counts_cycles(std::string_view clock) { return clock == "x86-tsc" || clock == "counter"; }
+bool counts_cycles(std::string_view clock) { return clock == "x86-tsc"; }
 
 std::string uname_text() {
   utsname name{};

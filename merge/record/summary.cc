@@ -127,6 +127,7 @@ Ending ending_of(const SessionJson& session, const Outcome& outcome) {
   const Folder& folder = outcome.folder;
   const std::string path = shell_text({folder.path()});
   const std::string report = "trapline report " + path;
+  if (session.snapshot && session.snapshot->hits == 0) return {};
   // The functions are in a folder that programs of --user can write to, so root does not read it.
   const bool has_functions = session.clocks.size() > 1;  // uftrace.data has a clock too
   if (!session.user.empty() && has_functions) return {report, {}};
@@ -136,10 +137,12 @@ Ending ending_of(const SessionJson& session, const Outcome& outcome) {
   const bool may_have_exits =
       std::ranges::find(session.events, events::kvm_exit.full_name) != session.events.end();
   if (!may_have_exits && session.functions.empty() && outcome.written != 0) return {timeline, {}};
-  const ActAs as(folder.identity());
   InputOptions how;
   how.paths = {fmt::format("/proc/self/fd/{}", folder.fd())};
-  auto input = open_input(how);
+  auto input = [&] {
+    const ActAs as(folder.identity());
+    return open_input(how);
+  }();
   if (!input) return {"trapline info " + path, {}};
   // A snapshot contains only the time around hits, and a guest under TCG has calls instead of
   // exits.

@@ -10,6 +10,7 @@
 #include "backend_ftrace/base/text_file.h"
 #include "merge/analyze/vmm/vmms.h"
 #include "merge/model/kernel_threads.h"
+#include "merge/record/vm_names.h"
 
 namespace trapline::record {
 namespace {
@@ -78,6 +79,9 @@ bool TracedThreads::update() {
   if (root_ != 0) {
     add_descendants(root_, processes, 16);
   } else {
+    // Which files processes have open takes long to read, so it is read once.
+    if (!std::exchange(looked_, true))
+      for (const SessionVm& vm : running_vms()) processes.insert(vm.pid);
     for (const pid_t pid : numbers_in("/proc")) {
       const auto known = threads_.find(pid);
       if ((known != threads_.end() && known->second.pid == pid) || is_monitor(pid)) {

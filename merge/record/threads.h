@@ -28,8 +28,9 @@ class TracedThreads {
  public:
   static constexpr std::size_t kMostThreads = 20'000;
 
-  // Tracks the process `root` and its descendants; without a root, every process that looks like a
-  // virtual machine monitor (its name, or a thread's name, is one that merge/analyze/vmm knows).
+  // Tracks the process `root` and its descendants; without a root, every process that has a VM at
+  // the first update, or looks like a virtual machine monitor (its name, or a thread's name, is one
+  // that merge/analyze/vmm knows).
   explicit TracedThreads(pid_t root = 0) : root_(root) {}
 
   // Looks into /proc again. Returns whether a thread is new or has changed its name or process.
@@ -57,6 +58,7 @@ class TracedThreads {
   pid_t root_;
   std::map<pid_t, Thread> threads_;
   std::map<pid_t, std::string> names_;  // of other threads
+  bool looked_ = false;                 // for processes that have a VM
   std::size_t left_out_ = 0;            // at least so many threads had no room
 };
 

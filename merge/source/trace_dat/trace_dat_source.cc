@@ -83,7 +83,8 @@ tl::unexpected<Error> no_events(const File& file, const Layout& layout) {
   }
   return fail(ErrorKind::kDamaged,
               "{}: holds no events: every CPU's data is empty; was anything enabled while it was "
-              "recorded, and the recording ended as it should?",
+              "recorded, was there what --snapshot-on asks for, and did the recording end as it "
+              "should?",
               file.path());
 }
 

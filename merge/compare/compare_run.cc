@@ -371,8 +371,10 @@ Result<void> check_found(const PassEnd& pass, CompareRows rows, const Recorded& 
         events::of(IrqStep::kEoi).name);
   }
   if (rows == CompareRows::kThreads && recorded.rows.empty()) {
-    return fail("{}: does not tell how long the VMs' threads ran; record {} as well", path,
-                events::sched_switch.full_name);
+    return fail("{}: does not tell how long the VMs' threads ran: {}", path,
+                pass.input().capabilities.sched_switch
+                    ? "not all of their switches were recorded"
+                    : fmt::format("record {} as well", events::sched_switch.full_name));
   }
   if (rows == CompareRows::kFaults && recorded.rows.empty()) {
     return fail(

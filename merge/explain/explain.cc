@@ -190,7 +190,7 @@ class ExitPicker : public SpanSink {
     if (!found_) return std::nullopt;
     Explanation explanation;
     explanation.cycles = names.timeline.source(0).info().cycles;
-    explanation.exit = exit_row(exit_, function_, names);
+    explanation.exit = exit_row(exit_, function_, names, largest(waits_, Part::kPreempted));
     explanation.vmm = names.vmm(explanation.exit.span.thread);
     explanation.known = names.pipeline.exits().model().known_states();
     explanation.guest_ns = guest_ns_;

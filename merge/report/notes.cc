@@ -65,7 +65,9 @@ bool lacks_regions(const ReportData& report) {
   return report.durations() && report.knows(State::kUser) &&
          report.total.parts[static_cast<std::size_t>(Part::kUser)] != 0 &&
          std::ranges::none_of(report.vmm_events, [](const VmmEventRow& row) {
-           return row.name.starts_with("memory_region_ops_");
+           const VmmEventMeaning* meaning = vmm_event_meaning(row.name);
+           return meaning != nullptr && (meaning->kind == VmmEventKind::kRegionRead ||
+                                         meaning->kind == VmmEventKind::kRegionWrite);
          });
 }
 

@@ -459,8 +459,8 @@ Question question_of(Part part, const ReportData& report) {
            (row.key == "EPT_VIOLATION" && !row.largest.starts_with("mmio")) ||
            row.largest.starts_with("page-fault");
   };
-  if (part != Part::kHalted && !report.rows.empty() && is_of_faults(report.rows.front()) &&
-      !report.tables_asked.contains("--faults"))
+  if (part != Part::kHalted && part != Part::kPreempted && !report.rows.empty() &&
+      is_of_faults(report.rows.front()) && !report.tables_asked.contains("--faults"))
     return {"--faults", "why the pages were not mapped"};
   for (const TableKind& kind : table_kinds()) {
     if (kind.answers.empty() || kind.of != part) continue;

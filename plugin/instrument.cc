@@ -138,7 +138,9 @@ void interrupt_return(unsigned index, void* data) {
   trackers[index]->interrupt_return(level_of(data));
 }
 
+// Both do nothing if the vCPU records, or does not, already: then all vCPUs do, or have been told.
 void start_here(unsigned index, void*) {
+  if (trackers[index]->recording() && trackers[index]->will_record()) return;
   std::scoped_lock lock(session->translation);
   session->switched_on = true;
   for (auto& slot : session->vcpus) {
@@ -151,6 +153,7 @@ void start_here(unsigned index, void*) {
   }
 }
 void stop_here(unsigned index, void*) {
+  if (!trackers[index]->recording() && !trackers[index]->will_record()) return;
   std::scoped_lock lock(session->translation);
   session->switched_on = false;
   for (auto& slot : session->vcpus) {

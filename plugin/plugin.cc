@@ -160,6 +160,8 @@ Result<LoadedSymbols> load_symbols(Session& s) {
   for (const SymbolFileSpec& spec : s.options.symbols) {
     if (is_left_for_afterwards(spec, s.options.out)) continue;
     auto file = load_symbol_file(spec.path);
+    // A stripped program runs without names; name_functions() says so.
+    if (!file && s.user_mode && spec == s.program.file) continue;
     if (!file) return tl::unexpected(std::move(file).error());
     loaded.table.add(*file, spec.offset);
     files.push_back(std::move(*file));

@@ -24,7 +24,7 @@ if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
     COMMENT "Writing the completions" VERBATIM)
   add_custom_target(trapline_completions ALL DEPENDS ${completion_files})
   set(zsh_dir share/zsh/site-functions)
-  if(EXISTS /etc/debian_version)
+  if(EXISTS /etc/debian_version AND CMAKE_INSTALL_PREFIX STREQUAL "/usr")
     set(zsh_dir share/zsh/vendor-completions)
   endif()
   install(FILES ${completions}/trapline.bash RENAME trapline

@@ -205,8 +205,6 @@ Result<QemuAdditions> complete_qemu(const std::vector<std::string>& words, const
   }
   for (const std::string& file : requested.symbols) plugin += ",symbols=" + escaped(file);
   add(result, {"-plugin", plugin});
-  result.functions = requested.functions;
-  result.out_in_session = in_directory(requested.functions);
   return result;
 }
 

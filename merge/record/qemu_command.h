@@ -49,10 +49,6 @@ struct QemuAdditions {
   std::vector<std::string> words;     // the whole command line
   std::vector<std::string> added;     // what was added or changed, as the user would type it
   std::vector<std::string> warnings;  // as sentences
-  // The outputs of our plugin, if it was added. out_in_session: the plugin writes its directory
-  // into the session's folder.
-  Functions functions = Functions::kNone;
-  bool out_in_session = false;
 };
 
 // Completes the command line. Errors: --functions without TCG, or beside a -plugin of the command's

@@ -163,18 +163,17 @@ class RecordingRun {
     session_.added = additions_.added;
     session_.user = options_.user;
     session_.qemu_version = target_.facts.version;
-    if (additions_.out_in_session) session_.clocks.emplace_back("uftrace.data", "mono");
-    if (additions_.functions != Functions::kNone)
-      session_.functions = name_of(additions_.functions);
+    if (has_output()) session_.clocks.emplace_back("uftrace.data", "mono");
+    if (options_.functions != Functions::kNone) session_.functions = name_of(options_.functions);
     if (options_.snapshot) {
       session_.snapshot.emplace();
       session_.snapshot->on = options_.snapshot->trigger.text;
       session_.snapshot->around_ns = options_.snapshot->around_ns;
-      if (additions_.out_in_session) session_.snapshot->whole_run.emplace_back("uftrace.data");
+      if (has_output()) session_.snapshot->whole_run.emplace_back("uftrace.data");
     }
     if (auto wrote = writer_->write(session_); !wrote) return wrote;
     copy_companions(writer_->folder(), options_, target_);
-    if (additions_.out_in_session) {
+    if (has_output()) {
       if (auto output = make_output(); !output) return output;
     }
     return reserve(writer_->folder());
@@ -263,7 +262,7 @@ class RecordingRun {
   [[nodiscard]] Result<void> start_command() {
     CommandOptions how{additions_.words,  target_.user,        marker_.get(),        "",
                        instance_->name(), instance_->path(""), instance_->tracefs(), umask_};
-    const bool user_writes_calls = target_.user && in_markers(additions_.functions);
+    const bool user_writes_calls = target_.user && in_markers(options_.functions);
     if (target_.facts.tracing == QemuTracing::kFtrace || user_writes_calls) {
       how.shown_marker = instance_->path("trace_marker");
     } else if (target_.facts.top_level_marker) {
@@ -328,7 +327,7 @@ class RecordingRun {
     if (flight_) flight_->say_what_it_does();
     for (const std::string& added : additions_.added) say("added to QEMU's command: " + added);
     for (const std::string& warning : additions_.warnings) say("warning: " + warning);
-    if (in_directory(additions_.functions) && options_.snapshot) {
+    if (has_output() && options_.snapshot) {
       say("--functions: uftrace.data holds all of the run, not only what is around the hits");
     }
     return command_ ? command_->start() : Result<void>{};
@@ -730,6 +729,8 @@ class RecordingRun {
 
   // Returns whether the kernel moves full pages into the files. Otherwise all pass through this
   // process.
+  // Returns whether the plugin writes its directory into the session's folder.
+  [[nodiscard]] bool has_output() const { return in_directory(options_.functions); }
   [[nodiscard]] bool moves_pages() const { return !flight_ && !hits_; }
   void say(const std::string& line) const { options_.say(line); }
 

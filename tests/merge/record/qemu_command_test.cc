@@ -60,8 +60,6 @@ TEST(QemuCommandTest, FunctionsGoWhereTheyAreAskedFor) {
   const auto both = complete_qemu(command, {}, functions(Functions::kBoth));
   EXPECT_THAT(both->words, Contains("/lib/libtrapline_plugin.so,out=/run,,1/uftrace.data,"
                                     "output=both,instance=trapline-1"));
-  EXPECT_EQ(both->functions, Functions::kBoth);
-  EXPECT_TRUE(both->out_in_session);
 }
 
 TEST(QemuCommandTest, APluginOfTheCommandsOwnIsLeftAlone) {
@@ -70,12 +68,11 @@ TEST(QemuCommandTest, APluginOfTheCommandsOwnIsLeftAlone) {
   const auto done = complete_qemu(command, {}, functions(Functions::kNone));
   ASSERT_TRUE(done);
   EXPECT_EQ(done->words[2], command[2]);
-  EXPECT_EQ(done->functions, Functions::kNone);
   const auto twice = complete_qemu(command, {}, functions(Functions::kBoth));
   ASSERT_FALSE(twice);
   EXPECT_THAT(twice.error().message, HasSubstr("names the plugin itself"));
   const std::vector<std::string> other{"qemu-system-x86_64", "-plugin", "libuftrace.so"};
-  EXPECT_EQ(complete_qemu(other, {}, functions(Functions::kBoth))->functions, Functions::kBoth);
+  EXPECT_EQ(complete_qemu(other, {}, functions(Functions::kBoth))->words.size(), 7);
 }
 
 TEST(VmNameTest, OfACgroupIsTheMachinesOrThePods) {

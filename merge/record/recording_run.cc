@@ -291,7 +291,7 @@ class RecordingRun {
 
   [[nodiscard]] Result<void> start() {
     ticks_a_second_ = options_.flight ? 1 : options_.follow ? kFollowTicks : kSyncsASecond;
-    timer_ = open_ticks(kSecond / ticks_a_second_);
+    next_tick_ = read_clock(ClockId::kMono) + kSecond / ticks_a_second_;
     if (auto started = start_target(); !started) return started;
     names_.threads = TracedThreads(command_ ? command_->pid() : options_.pid);
     names_.since = read_clock(ClockId::kMono);
@@ -480,9 +480,9 @@ class RecordingRun {
     disk_->ask(std::move(job));
   }
 
-  void on_tick() {
-    std::uint64_t expired = 0;
-    (void)!::read(timer_.get(), &expired, sizeof expired);
+  void on_tick(std::uint64_t now) {
+    const std::uint64_t period = kSecond / ticks_a_second_;
+    next_tick_ += ((now - next_tick_) / period + 1) * period;
     if (!tracing_) return;
     ++ticks_;
     if (flight_) {
@@ -565,17 +565,16 @@ class RecordingRun {
   }
 
   void loop() {
-    enum : std::size_t { kSignals, kTimer, kTarget, kRequests, kPages };
+    enum : std::size_t { kSignals, kTarget, kRequests, kPages };
     std::vector<pollfd> polled(kPages + reader_->cpus());
     const auto is_ready = [](const pollfd& file) { return file.revents != 0; };
     while (running_) {
       polled[kSignals] = {signals_.get(), POLLIN, 0};
-      polled[kTimer] = {timer_.get(), POLLIN, 0};
       polled[kTarget] = {pidfd_.get(), POLLIN, 0};
       polled[kRequests] = {flight_ ? flight_->control().fd() : -1, POLLIN, 0};
       for (unsigned cpu = 0; cpu < reader_->cpus(); ++cpu)
         polled[kPages + cpu] = {tracing_ ? reader_->fd(cpu) : -1, POLLIN, 0};
-      const int wait = wait_ms({deadline_, next_look_, flight_ ? flight_->due() : 0});
+      const int wait = wait_ms({next_tick_, deadline_, next_look_, flight_ ? flight_->due() : 0});
       if (::poll(polled.data(), polled.size(), wait) < 0 && errno != EINTR) break;
       for (unsigned cpu = 0; cpu < reader_->cpus(); ++cpu) {
         if (!is_ready(polled[kPages + cpu])) continue;
@@ -585,7 +584,7 @@ class RecordingRun {
         }
         move_full(cpu);
       }
-      if (is_ready(polled[kTimer])) on_tick();
+      if (const std::uint64_t now = read_clock(ClockId::kMono); now >= next_tick_) on_tick(now);
       if (is_ready(polled[kRequests])) {
         flight_->control().serve(
             [this](const std::string& why) { return snapshot("command", why); });
@@ -729,9 +728,9 @@ class RecordingRun {
 
   // Returns whether the kernel moves full pages into the files. Otherwise all pass through this
   // process.
+  [[nodiscard]] bool moves_pages() const { return !flight_ && !hits_; }
   // Returns whether the plugin writes its directory into the session's folder.
   [[nodiscard]] bool has_output() const { return in_directory(options_.functions); }
-  [[nodiscard]] bool moves_pages() const { return !flight_ && !hits_; }
   void say(const std::string& line) const { options_.say(line); }
 
   static constexpr unsigned kSyncsASecond = 2;            // how often pages are written to disk
@@ -750,7 +749,7 @@ class RecordingRun {
   std::vector<EventName> events_;
   // The members below instance_ hold files of the instance open, so they are destroyed before it.
   std::optional<Instance> instance_;
-  UniqueFd marker_, signals_, timer_, pidfd_;
+  UniqueFd marker_, signals_, pidfd_;
   std::optional<TriggerMatcher> watch_;  // from --snapshot-on, until a sink takes it
   std::optional<SessionWriter> writer_;
   std::optional<Flight> flight_;
@@ -770,7 +769,8 @@ class RecordingRun {
   mode_t umask_ = 022;  // the command's umask
   SyncLog sync_;
   std::uint64_t started_ = 0, ended_ = 0, deadline_ = 0, end_requested_at_ = 0;
-  std::uint64_t next_look_ = 0;  // when to list the threads again; 0: at the next tick
+  // next_look_: when to list the threads again; 0: at the next tick
+  std::uint64_t next_tick_ = 0, next_look_ = 0;
   unsigned end_requests_ = 0, ticks_ = 0, ticks_a_second_ = 1;
   bool tracing_ = false, running_ = true, nagged_ = false;
   std::optional<Error> broken_;     // what cut the recording short

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <sys/timerfd.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -297,15 +296,6 @@ Result<UniqueFd> open_signals(int more) {
     return fail("signals: {}", std::strerror(errno));
   UniqueFd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd) return fail("signalfd: {}", std::strerror(errno));
-  return fd;
-}
-
-UniqueFd open_ticks(std::uint64_t period_ns) {
-  UniqueFd fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  const timespec period{static_cast<time_t>(period_ns / 1'000'000'000),
-                        static_cast<long>(period_ns % 1'000'000'000)};
-  const itimerspec every{period, period};
-  if (fd) (void)::timerfd_settime(fd.get(), 0, &every, nullptr);
   return fd;
 }
 

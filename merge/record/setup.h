@@ -73,7 +73,6 @@ struct ReadyInstance {
 // is not 0. Returns a descriptor that reports them.
 // SIGPIPE and SIGXFSZ (a file reaches its size limit) are ignored for good.
 [[nodiscard]] Result<UniqueFd> open_signals(int more = 0);
-[[nodiscard]] UniqueFd open_ticks(std::uint64_t period_ns);  // readable once per period
 // Returns poll()'s timeout in ms until the earliest of these times of CLOCK_MONOTONIC; -1 if all
 // are 0, which means that nothing is due.
 [[nodiscard]] int wait_ms(std::initializer_list<std::uint64_t> times);

@@ -56,17 +56,10 @@ std::string Flight::take_due() {
 // have been read. But when the newest event so far was read, another CPU might still have had an
 // older one. The second time shows that none is left, so the events are complete up to that time.
 Result<std::uint64_t> Flight::read_all(PageReader& reader, PageSinks sinks) {
-  std::uint64_t complete = 0;
-  bool drained = false;
-  for (unsigned rounds = 0; rounds < kRoundsForAll; ++rounds) {
-    const std::uint64_t before = ring_->newest();
-    const auto all = reader.round(sinks);
-    if (!all) return tl::unexpected(all.error());
-    complete = before;
-    if (*all && drained) break;
-    drained |= *all;
-  }
-  return complete;
+  auto drained = reader.rounds(sinks, kRoundsForAll);
+  const std::uint64_t complete = ring_->newest();
+  if (drained) drained = reader.rounds(sinks, kRoundsForAll);
+  return drained.map([complete](bool) { return complete; });
 }
 
 Result<void> Flight::check_spacing() {

@@ -158,18 +158,12 @@ Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp f
   if (!writer) return tl::unexpected(std::move(writer).error());
   trace_dat::StartFacts facts = feed.start_facts();
   facts.version = "trapline " + version;
-  std::uint64_t events = 0;
-  auto saved = writer->open_files(*head, std::move(facts));
-  if (saved)
-    saved = assign(events,
-                   writer->seal_ring(source.ring(), from.ns(), to.ns(), session, feed.cmdlines()));
-  if (!saved) {
-    writer->discard();
-    return tl::unexpected(std::move(saved).error());
-  }
-  if (auto moved = writer->make_way(); !moved)
-    return fail("{}; the session is {}", moved.error().message, writer->folder().path());
-  return Saved{from, to, events};
+  return writer
+      ->keep_ring(writer->open_files(*head, std::move(facts)), source.ring(), from.ns(), to.ns(),
+                  session, feed.cmdlines())
+      .map([&](std::uint64_t events) {
+        return Saved{from, to, events};
+      });
 }
 
 }  // namespace trapline::live

@@ -93,12 +93,9 @@ Result<std::string> Flight::write(const Instance& instance, const std::vector<Ev
   const std::string name = store_.name_for(session.end_real_ns);
   auto writer = SessionWriter::make(make_session(store_.folder(), name), session);
   if (!writer) return tl::unexpected(std::move(writer).error());
-  auto wrote = open_page_files(*writer, instance, *options_, events);
-  if (wrote)
-    wrote = writer->seal_ring(*ring_, cut.from_ns, cut.to_ns, session, cmdlines).map([](auto) {});
-  if (!wrote) writer->discard();
-  if (wrote) wrote = writer->make_way();
-  if (!wrote) return tl::unexpected(std::move(wrote).error());
+  const auto kept = writer->keep_ring(open_page_files(*writer, instance, *options_, events), *ring_,
+                                      cut.from_ns, cut.to_ns, session, cmdlines);
+  if (!kept) return tl::unexpected(kept.error());
   last_ = now;
   refused_ = 0;
   const std::string path = store_.folder().path_of(name);

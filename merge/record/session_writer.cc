@@ -199,6 +199,19 @@ Result<std::uint64_t> SessionWriter::seal_ring(const PageRing& ring, std::uint64
   return seal(session, cmdlines, stats).map([events] { return events; });
 }
 
+Result<std::uint64_t> SessionWriter::keep_ring(Result<void> opened, const PageRing& ring,
+                                               std::uint64_t from, std::uint64_t to,
+                                               SessionJson& session, const std::string& cmdlines) {
+  auto kept = opened ? seal_ring(ring, from, to, session, cmdlines)
+                     : tl::unexpected(std::move(opened).error());
+  if (!kept) {
+    discard();
+  } else if (auto moved = make_way(); !moved) {
+    return fail("{}; the session is {}", moved.error().message, folder().path());
+  }
+  return kept;
+}
+
 void SessionWriter::discard() {
   files_.reset();
   (void)remove_session_folder(std::move(made_->folder));

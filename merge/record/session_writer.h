@@ -62,17 +62,21 @@ class SessionWriter {
   // raw/ and says how to continue.
   [[nodiscard]] Result<void> seal(SessionJson& session, const std::string& cmdlines,
                                   const std::vector<std::string>& stats, bool has_failed = false);
-  // Writes the ring's events from `from` to `to`, both included, and seals the session, with what
-  // the kernel lost among them. Returns how many events it has.
-  [[nodiscard]] Result<std::uint64_t> seal_ring(const PageRing& ring, std::uint64_t from,
-                                                std::uint64_t to, SessionJson& session,
-                                                const std::string& cmdlines);
+  // Writes the ring's events from `from` to `to`, both included, seals the session, with what the
+  // kernel lost among them, and puts it in its place. Returns how many events it has. If its files
+  // could not be opened or written, the folder is removed.
+  [[nodiscard]] Result<std::uint64_t> keep_ring(Result<void> opened, const PageRing& ring,
+                                                std::uint64_t from, std::uint64_t to,
+                                                SessionJson& session, const std::string& cmdlines);
   // Puts the session in the place of an earlier one of its name.
   [[nodiscard]] Result<void> make_way() { return made_->earlier.make_way(made_->folder); }
   // Removes the session's folder with everything in it.
   void discard();
 
  private:
+  [[nodiscard]] Result<std::uint64_t> seal_ring(const PageRing& ring, std::uint64_t from,
+                                                std::uint64_t to, SessionJson& session,
+                                                const std::string& cmdlines);
   explicit SessionWriter(NewSession made) : made_(std::make_unique<NewSession>(std::move(made))) {}
   std::unique_ptr<NewSession> made_;  // the files have a pointer to its folder
   std::optional<PageFiles> files_;

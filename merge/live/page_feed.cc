@@ -111,12 +111,9 @@ class InstanceFeed final : public PageFeed {
     layout_.formats = std::move(formats->formats);
     layout_.long_size = sizeof(long);
     layout_.clock = instance_->control().clock();
-    start_.clocks = trimmed(instance_->control().get("trace_clock").value_or(""));
-    start_.uname = record::uname_text();
-    start_.page_size = reader_->page_size();
-    layout_.page_size = static_cast<std::uint32_t>(start_.page_size);
-    layout_.cpu_count = start_.cpus = reader_->cpus();
-    return {};
+    layout_.page_size = static_cast<std::uint32_t>(reader_->page_size());
+    layout_.cpu_count = reader_->cpus();
+    return assign(start_, record::start_facts(*instance_));
   }
   // The reader has its files open, so the reader is destroyed first.
   std::optional<record::Instance> instance_;

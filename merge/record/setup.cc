@@ -108,11 +108,17 @@ Result<TriggerMatcher> open_watch(const Instance& instance, const RecordOptions&
 
 bool counts_cycles(std::string_view clock) { return clock == "x86-tsc"; }
 
-std::string uname_text() {
+Result<trace_dat::StartFacts> start_facts(const Instance& instance) {
+  trace_dat::StartFacts facts;
+  if (auto counted = assign(facts.cpus, count_cpus(instance)); !counted)
+    return tl::unexpected(std::move(counted).error());
+  facts.page_size = page_size_of(instance);
+  facts.clocks = trimmed(instance.control().get("trace_clock").value_or(""));
   utsname name{};
   ::uname(&name);
-  return fmt::format("{} {} {} {} {}", name.sysname, name.nodename, name.release, name.version,
-                     name.machine);
+  facts.uname = fmt::format("{} {} {} {} {}", name.sysname, name.nodename, name.release,
+                            name.version, name.machine);
+  return facts;
 }
 
 std::size_t page_size_of(const Instance& instance) {
@@ -258,28 +264,22 @@ Result<void> reserve(const Folder& session) {
 
 Result<void> open_page_files(SessionWriter& session, const Instance& instance,
                              const RecordOptions& options, const std::vector<EventName>& events) {
-  trace_dat::StartFacts facts;
-  facts.page_size = page_size_of(instance);
-  const auto cpus = count_cpus(instance);
-  if (!cpus) return tl::unexpected(cpus.error());
-  facts.cpus = *cpus;
-  facts.clocks =
-      std::string(trimmed(instance.control().get("trace_clock").value_or(options.clock)));
-  facts.uname = uname_text();
+  auto facts = start_facts(instance);
+  if (!facts) return tl::unexpected(std::move(facts).error());
   // An instance's events are from before this process began, so trace.dat gets 0 as the recorder's
   // pid.
   const bool held = options.from_instance.has_value();
-  facts.version = trace_dat::RecorderText{"trapline " + options.trapline_version,
-                                          held ? 0 : ::getpid(), options.pid}
-                      .text();
+  facts->version = trace_dat::RecorderText{"trapline " + options.trapline_version,
+                                           held ? 0 : ::getpid(), options.pid}
+                       .text();
   // Stacks may be on even in our own instance, which inherits the options of the top level.
   const bool has_stacks =
       trimmed(instance.control().get("options/stacktrace").value_or("1")) != "0";
   const bool all = held || options.kernel_functions || has_stacks;
-  const auto head = trace_dat_head(instance.tracefs(), events, facts.page_size,
+  const auto head = trace_dat_head(instance.tracefs(), events, facts->page_size,
                                    all ? TextSymbols::kAll : TextSymbols::kPrinted);
   if (!head) return tl::unexpected(head.error());
-  return session.open_files(*head, std::move(facts));
+  return session.open_files(*head, std::move(*facts));
 }
 
 Result<UniqueFd> open_signals(int more) {

@@ -59,8 +59,8 @@ struct ReadyInstance {
 // Reserves disk space, which closing the session frees and uses if the disk is full.
 [[nodiscard]] Result<void> reserve(const Folder& session);
 
-// Returns "Linux HOST 6.18.0 … x86_64" for this kernel, in trace.dat's form.
-[[nodiscard]] std::string uname_text();
+// Returns what trace.dat says about an instance's pages: their size, the CPUs, clock and kernel.
+[[nodiscard]] Result<trace_dat::StartFacts> start_facts(const Instance& instance);
 
 // Returns whether the trace clock's stamps are not nanoseconds.
 [[nodiscard]] bool counts_cycles(std::string_view clock);

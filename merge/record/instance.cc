@@ -195,13 +195,6 @@ std::vector<std::string> remove_leftovers(const std::string& tracefs) {
 Instance::Instance(std::string root, std::string name, FtraceControl control)
     : root_(std::move(root)), name_(std::move(name)), control_(std::move(control)) {}
 
-Instance::Instance(Instance&& other) noexcept
-    : root_(std::move(other.root_)),
-      name_(std::exchange(other.name_, {})),
-      control_(std::move(other.control_)),
-      watchdog_(std::move(other.watchdog_)),
-      own_(other.own_) {}
-
 Result<Instance> Instance::create(const std::string& wanted) {
   auto root = find_tracefs();
   if (!root) return tl::unexpected(std::move(root).error());
@@ -220,7 +213,7 @@ Result<Instance> Instance::create(const std::string& wanted) {
   auto control = FtraceControl::make(*root, name);
   if (!control) return cannot_make(*root, name, control.error());
   Instance instance(std::move(*root), std::move(name), std::move(*control));
-  instance.watchdog_.emplace(std::move(*watchdog));
+  instance.watchdog_ = std::make_unique<Child>(std::move(*watchdog));
   if (auto off = instance.control_.switch_tracing(false); !off) {
     return tl::unexpected(std::move(off).error());
   }
@@ -237,17 +230,14 @@ Result<Instance> Instance::attach(const std::string& name, std::string_view opti
                 "{} {}: there is no ftrace instance of that name; ls {}/instances shows them",
                 option, name, *root);
   }
-  Instance instance(std::move(*root), name, std::move(*control));
-  instance.own_ = false;
-  return instance;
+  return Instance(std::move(*root), name, std::move(*control));
 }
 
 Result<void> Instance::remove() {
-  if (name_.empty() || !own_) return {};
+  if (!watchdog_) return {};
   const int cause = try_remove(control_, 1000);
   // The watchdog keeps trying to remove an instance that stays.
-  if (!is_gone(cause) && watchdog_) watchdog_->let_go();
-  name_.clear();
+  if (!is_gone(cause)) watchdog_->let_go();
   watchdog_.reset();
   if (is_gone(cause)) return {};
   return fail("{}: cannot be removed: {}; the next trapline record does, or: rmdir {}", path(""),

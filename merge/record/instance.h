@@ -1,7 +1,7 @@
 // An ftrace instance of our own, or one that somebody else has set up.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,9 +30,8 @@ class Instance {
   // no instance has that name.
   [[nodiscard]] static Result<Instance> attach(const std::string& name, std::string_view option);
 
-  Instance(Instance&& other) noexcept;
+  Instance(Instance&&) noexcept = default;
   Instance& operator=(Instance&&) = delete;
-  Instance(const Instance&) = delete;
   ~Instance() { (void)remove(); }
 
   // Removes the instance; waits up to a second for processes that still have a file of it open.
@@ -51,11 +50,9 @@ class Instance {
 
  private:
   Instance(std::string root, std::string name, FtraceControl control);
-  std::string root_;
-  std::string name_;  // empty: removed or moved from
+  std::string root_, name_;
   FtraceControl control_;
-  std::optional<Child> watchdog_;
-  bool own_ = true;
+  std::unique_ptr<Child> watchdog_;  // null: somebody else's instance, removed, or moved from
 };
 
 // Removes the instances that dead recorders of ours left. An instance that somebody still holds

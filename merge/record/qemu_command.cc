@@ -141,6 +141,12 @@ std::optional<std::string> option_value(const std::vector<std::string>& words,
   return std::nullopt;
 }
 
+std::string part_of(const std::string& value, std::string_view key) {
+  for (const std::string& part : parts_of(value))
+    if (part.starts_with(key)) return part.substr(key.size());
+  return {};
+}
+
 Result<Functions> parse_functions(std::string_view text) {
   for (const Functions functions : {Functions::kUftrace, Functions::kFtrace, Functions::kBoth})
     if (text == name_of(functions)) return functions;
@@ -210,13 +216,9 @@ Result<QemuAdditions> complete_qemu(const std::vector<std::string>& words, const
 
 std::string qemu_vm_name(const std::vector<std::string>& words) {
   if (const auto value = option_value(words, "-name")) {
-    constexpr std::string_view kGuest = "guest=";
-    const auto parts = parts_of(*value);
-    for (const std::string& part : parts)
-      if (part.starts_with(kGuest)) return part.substr(kGuest.size());
-    if (parts.front().find('=') == std::string::npos && !parts.front().empty()) {
-      return parts.front();
-    }
+    if (std::string guest = part_of(*value, "guest="); !guest.empty()) return guest;
+    const std::string first = parts_of(*value).front();
+    if (first.find('=') == first.npos && !first.empty()) return first;
   }
   return option_value(words, "-uuid").value_or("");
 }

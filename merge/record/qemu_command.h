@@ -61,6 +61,10 @@ struct QemuAdditions {
 [[nodiscard]] std::optional<std::string> option_value(const std::vector<std::string>& words,
                                                       std::string_view option);
 
+// Returns "a" for the key "id=" in an option's value "x,id=a,y", in which a comma is written twice;
+// empty if the value lacks the key.
+[[nodiscard]] std::string part_of(const std::string& value, std::string_view key);
+
 // Returns the VM's name in the command line (-name, else -uuid); empty if there is none.
 [[nodiscard]] std::string qemu_vm_name(const std::vector<std::string>& words);
 

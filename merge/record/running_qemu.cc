@@ -107,13 +107,6 @@ std::string in_quotes(std::string_view text) {
   return quoted + '"';
 }
 
-// Returns "a" for the key "id=" in "x,id=a,y"; empty if the value lacks the key.
-std::string part_of(std::string_view value, std::string_view key) {
-  for (const std::string_view part : split(value, ','))
-    if (part.starts_with(key)) return std::string(part.substr(key.size()));
-  return {};
-}
-
 // Returns the path of QEMU's QMP socket, if it has one.
 std::string qmp_socket_of(const std::vector<std::string>& words) {
   std::string socket = part_of(option_value(words, "-qmp").value_or(""), "unix:");

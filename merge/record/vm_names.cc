@@ -102,14 +102,11 @@ std::string vm_name_of_process(pid_t pid) {
 }
 
 std::vector<std::string> command_line_of(pid_t pid) {
-  std::vector<std::string> words;
-  const std::string text = read_text(fmt::format("/proc/{}/cmdline", pid)).value_or("");
-  for (std::size_t from = 0; from < text.size();) {
-    const std::size_t end = std::min(text.find('\0', from), text.size());
-    words.push_back(text.substr(from, end - from));
-    from = end + 1;
-  }
-  return words;
+  std::string text = read_text(fmt::format("/proc/{}/cmdline", pid)).value_or("");
+  if (text.empty()) return {};
+  if (text.back() == '\0') text.pop_back();
+  const auto words = split(text, '\0');
+  return {words.begin(), words.end()};
 }
 
 std::vector<SessionVm> running_vms() {

@@ -92,9 +92,9 @@ Result<void> check_runs(const CompareChoice& choice, std::size_t before, std::si
               kFewestRuns, before == 1 ? "is" : "are", before, after);
 }
 
-int check_conditions(const Comparison& comparison, const CompareChoice& choice) {
+Result<int> check_conditions(const Comparison& comparison, const CompareChoice& choice) {
   const auto verdict = check_fail_conditions(comparison, choice.conditions);
-  if (!verdict) return fail_with(verdict.error());
+  if (!verdict) return tl::unexpected(verdict.error());
   for (const std::string& text : verdict->unknown) say(fmt::format("--fail-if: {}", text));
   for (const std::string& text : verdict->failed) say(fmt::format("--fail-if: {}", text));
   return verdict->failed.empty() ? 0 : kConditionMet;

@@ -31,6 +31,7 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
 [[nodiscard]] Result<void> check_runs(const CompareChoice& choice, std::size_t before,
                                       std::size_t after);
 // Prints on stderr which conditions are met. Returns the exit status.
-[[nodiscard]] int check_conditions(const Comparison& comparison, const CompareChoice& choice);
+[[nodiscard]] Result<int> check_conditions(const Comparison& comparison,
+                                           const CompareChoice& choice);
 
 }  // namespace trapline::cli

@@ -130,16 +130,16 @@ void print_flame(const Comparison& comparison, std::ostream& out) {
     out << fmt::format("{} {} {}\n", one.stack, one.before_ns, one.after_ns);
 }
 
-int run_diff(DiffArguments& options) {
-  if (auto checked = complete(options); !checked) return fail_with(checked.error());
+Result<int> run_diff(DiffArguments& options) {
+  if (auto checked = complete(options); !checked) return tl::unexpected(checked.error());
   auto comparison = run_compare(options.compare, progress_line());
-  if (!comparison) return fail_with(comparison.error());
+  if (!comparison) return tl::unexpected(comparison.error());
   if (auto printed = print_result(*comparison, options); !printed)
-    return fail_with(printed.error());
+    return tl::unexpected(printed.error());
   if (!options.flame.empty()) {
     const auto written =
         print_to(options.flame_output(), [&](std::ostream& out) { print_flame(*comparison, out); });
-    if (!written) return fail_with(written.error());
+    if (!written) return tl::unexpected(written.error());
   }
   return check_conditions(*comparison, options.choice);
 }
@@ -178,7 +178,7 @@ void add_diff(CLI::App& app, int& status) {
   add_time_units(how.rare(), options->compare.common);
   add_output(OptionGroup(*command, kOutput), options->output);
   add_color(OptionGroup(*command, kOutput), options->output.color);
-  command->callback([options, &status] { status = run_diff(*options); });
+  on_run(*command, status, options, run_diff);
 }
 
 }  // namespace trapline::cli

@@ -78,6 +78,16 @@ void print_json(const std::vector<Finding>& findings, std::ostream& out) {
   out << "\n  ]\n}\n";
 }
 
+Result<int> run_doctor(const DoctorArguments& options) {
+  const std::vector<Finding> findings = examine(options);
+  const auto printed = print_to(options.output, [&](std::ostream& out) {
+    options.format == "json" ? print_json(findings, out)
+                             : print_text(findings, options.verbose, out, style_of(options.output));
+  });
+  if (!printed) return tl::unexpected(printed.error());
+  return record::worst_of(findings) == Level::kMissing ? 1 : 0;
+}
+
 }  // namespace
 
 std::string finding_text(const Finding& finding) {
@@ -103,16 +113,7 @@ void add_doctor(CLI::App& app, int& status) {
             "Check whether a buffer of this size for each CPU is enough");
   add_output(output, options->output);
   add_color(output, options->output.color);
-  command->callback([options, &status] {
-    const std::vector<Finding> findings = examine(*options);
-    const auto printed = print_to(options->output, [&](std::ostream& out) {
-      options->format == "json"
-          ? print_json(findings, out)
-          : print_text(findings, options->verbose, out, style_of(options->output));
-    });
-    status = !printed ? fail_with(printed.error())
-                      : (record::worst_of(findings) == Level::kMissing ? 1 : 0);
-  });
+  on_run(*command, status, options, run_doctor);
 }
 
 }  // namespace trapline::cli

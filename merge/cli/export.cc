@@ -23,9 +23,10 @@ struct ExportArguments {
   UniqueFd perfetto;  // listens for Perfetto's UI; unset: a file is written
 };
 
-void print_formats() {
+Result<void> print_formats() {
   for (const ExportFormat& format : export_formats())
     fmt::print("{:<9} {}\n", format.name, format.what);
+  return {};
 }
 
 // Sets the machine and the folder that rows are labelled with, if the user gives no others.
@@ -98,6 +99,7 @@ Result<void> complete_export(ExportArguments& options) {
 }
 
 Result<void> run_export(ExportArguments& options) {
+  if (options.list) return print_formats();
   if (options.how.format.empty()) {
     return fail(ErrorKind::kUsage,
                 "export: name a format, as in: trapline export run --format perfetto -o "
@@ -190,10 +192,7 @@ void add_export(CLI::App& app, int& status) {
   output.flag("--allow-empty", options->allow_empty,
               "Write a file without rows where there is nothing to export; else that is an error");
   output.flag("--force", options->how.force, "Replace the file if it exists");
-  command->callback([options, &status] {
-    if (options->list) return print_formats();
-    if (auto done = run_export(*options); !done) status = fail_with(done.error());
-  });
+  on_run(*command, status, options, run_export);
 }
 
 }  // namespace trapline::cli

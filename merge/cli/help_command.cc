@@ -27,10 +27,9 @@ std::string with_kinds(std::string_view topic) {
   return text;
 }
 
-int print_help(const CLI::App& app, const std::string& name) {
+Result<void> print_help(const CLI::App& app, const std::string& name) {
   const auto print = [](std::string_view text) {
-    const auto printed = print_to({}, [text](std::ostream& out) { out << text; });
-    return printed ? 0 : fail_with(printed.error());
+    return print_to({}, [text](std::ostream& out) { out << text; });
   };
   if (name.empty()) return print(topics_text());
   std::vector<std::string_view> names;
@@ -43,10 +42,9 @@ int print_help(const CLI::App& app, const std::string& name) {
     if (!command->get_group().empty()) names.push_back(command->get_name());
   }
   const auto near = nearest(name, names);
-  return fail_with(
-      {fmt::format("'{}' is not a topic and not a command{}; trapline help lists the topics", name,
-                   near.empty() ? "" : fmt::format("; did you mean {}?", near)),
-       ErrorKind::kUsage});
+  return fail(ErrorKind::kUsage,
+              "'{}' is not a topic and not a command{}; trapline help lists the topics", name,
+              near.empty() ? "" : fmt::format("; did you mean {}?", near));
 }
 
 }  // namespace
@@ -58,7 +56,8 @@ void add_help(CLI::App& app, int& status) {
   std::string all;
   for (const Topic& topic : topics()) all += (all.empty() ? "" : ", ") + std::string(topic.name);
   command->add_option("TOPIC", *name, all + ", or a command");
-  command->callback([&app, &status, name] { status = print_help(app, *name); });
+  on_run(*command, status, name,
+         [&app](const std::string& topic) { return print_help(app, topic); });
 }
 
 }  // namespace trapline::cli

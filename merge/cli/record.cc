@@ -269,10 +269,8 @@ void add_record(CLI::App& app, int& status) {
   buffer.size("--buffer-size", record.buffer_kb, kKib, 64, 4 << 20, "Buffer for each CPU");
   add_snapshots(*command, *options);
   command->add_option("COMMAND", record.command, "What to run and record, after --");
-  command->callback([options, command, &status] {
-    auto done = run_record(*options, *command);
-    status = done ? *done : fail_with(done.error());
-  });
+  on_run(*command, status, options,
+         [command](RecordArguments& given) { return run_record(given, *command); });
 }
 
 }  // namespace trapline::cli

@@ -189,15 +189,13 @@ Result<GuestSpanSpec> guest_spans_of(const ReportArguments& options) {
   return parse_guest_span(options.guest_span);
 }
 
-int run_guest_spans(ReportArguments& options) {
+Result<void> run_guest_spans(ReportArguments& options) {
   auto spec = guest_spans_of(options);
-  if (!spec) return fail_with(spec.error());
+  if (!spec) return tl::unexpected(spec.error());
   options.pass.guest_intervals = std::move(*spec);
   auto spans = trapline::run_guest_spans(options.pass, 0, progress_line());
-  if (!spans) return fail_with(spans.error());
-  const auto printed =
-      print_as(options.format, make_span_report(*spans, options.report.top), options.output);
-  return printed ? 0 : fail_with(printed.error());
+  if (!spans) return tl::unexpected(spans.error());
+  return print_as(options.format, make_span_report(*spans, options.report.top), options.output);
 }
 
 Result<ReportRun> run_page(const ReportArguments& options, const Progress& progress) {
@@ -217,42 +215,40 @@ Result<ReportRun> run_page(const ReportArguments& options, const Progress& progr
   return run_page(options.pass, about, progress);
 }
 
-int run_report(ReportArguments& options) {
+Result<int> run_report(ReportArguments& options) {
   const bool opens = !options.open.empty();
   if (options.open == "perfetto") {
     if (options.format_option->count() != 0 || !options.output.file.empty())
-      return fail_with({"--open=perfetto takes no --format and no -o", ErrorKind::kUsage});
-    const auto shown = open_in_perfetto(options.pass);
-    return shown ? 0 : fail_with(shown.error());
+      return fail(ErrorKind::kUsage, "--open=perfetto takes no --format and no -o");
+    return open_in_perfetto(options.pass).map([] { return 0; });
   }
   if (opens) {
     if (options.open != "true")
-      return fail_with({fmt::format("--open={}: give --open, or --open=perfetto", options.open),
-                        ErrorKind::kUsage});
+      return fail(ErrorKind::kUsage, "--open={}: give --open, or --open=perfetto", options.open);
     if (options.format_option->count() != 0 && options.format != "html")
-      return fail_with({"--open needs --format html", ErrorKind::kUsage});
+      return fail(ErrorKind::kUsage, "--open needs --format html");
     if (options.output.file == "-") {
-      return fail_with(
-          {"--open opens a file, and -o - names none; leave one of them out", ErrorKind::kUsage});
+      return fail(ErrorKind::kUsage,
+                  "--open opens a file, and -o - names none; leave one of them out");
     }
     options.format = "html";
   }
   if (auto begun = begin_reading(options.pass.input, options.output, opens); !begun)
-    return fail_with(begun.error());
+    return tl::unexpected(begun.error());
   const bool guest_spans = options.report.by_text == "guest-span" || !options.guest_span.empty();
-  if (guest_spans && !wants_page(options)) return run_guest_spans(options);
-  if (auto checked = complete(options); !checked) return fail_with(checked.error());
+  if (guest_spans && !wants_page(options)) return run_guest_spans(options).map([] { return 0; });
+  if (auto checked = complete(options); !checked) return tl::unexpected(checked.error());
   options.output.verbose = options.pass.input.verbose;
   auto run = [&] {
     return wants_page(options) ? run_page(options, progress_line())
                                : run_report(options.pass, options.report, progress_line());
   }();
-  if (!run) return fail_with(run.error());
+  if (!run) return tl::unexpected(run.error());
   if (auto printed = opens ? open_page(run->recording, options)
                            : print_report(run->report, run->recording, options);
       !printed)
-    return fail_with(printed.error());
-  if (!run->status) return fail_with(run->status.error());
+    return tl::unexpected(printed.error());
+  if (!run->status) return tl::unexpected(run->status.error());
   const ReportCounters& counters = run->report.counters;
   if (counters.gaps == 0 && run->report.missing.empty()) return 0;
   if (counters.gaps != 0) say(losses_note(counters));
@@ -298,7 +294,7 @@ void add_report(CLI::App& app, int& status) {
   add_output(output, options->output, "Write to this file", true);
   add_color(output, options->output.color);
   output.rare().flag("--strict", options->strict, "Exit with status 3 when events were lost");
-  command->callback([options, &status] { status = run_report(*options); });
+  on_run(*command, status, options, run_report);
 }
 
 }  // namespace trapline::cli

@@ -14,6 +14,13 @@ struct SnapshotArguments {
   std::string folder = record::kDefaultFlightFolder, why;
 };
 
+Result<void> run_snapshot(const SnapshotArguments& options) {
+  const auto path = record::ask_for_snapshot(options.folder, options.why);
+  if (!path) return tl::unexpected(path.error());
+  fmt::print("{}\n", printable(*path));
+  return {};
+}
+
 }  // namespace
 
 void add_snapshot(CLI::App& app, int& status) {
@@ -23,11 +30,7 @@ void add_snapshot(CLI::App& app, int& status) {
   command->add_option("DIR", options->folder, "The recorder's folder")->capture_default_str();
   OptionGroup(*command, kRest)
       .add("--why", options->why, "TEXT", "The reason, kept in the session");
-  command->callback([options, &status] {
-    const auto path = record::ask_for_snapshot(options->folder, options->why);
-    status = path ? 0 : fail_with(path.error());
-    if (path) fmt::print("{}\n", printable(*path));
-  });
+  on_run(*command, status, options, run_snapshot);
 }
 
 }  // namespace trapline::cli

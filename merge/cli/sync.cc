@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "backend_ftrace/base/duration.h"
-#include "merge/cli/commands.h"
-#include "merge/cli/help.h"
+#include "merge/cli/common.h"
 
 extern "C" int trapline_sync_main(int argc, char** argv);
 
@@ -24,15 +23,13 @@ struct SyncArguments {
   unsigned rounds = 0;  // 0: until it is ended
 };
 
-int run_sync(const SyncArguments& o) {
+Result<int> run_sync(const SyncArguments& o) {
   constexpr std::uint64_t kMillisecond = 1'000'000, kMost = 3'600'000;
   const auto interval = parse_duration("--interval", o.interval);
-  if (!interval) return fail_with(interval.error());
+  if (!interval) return tl::unexpected(interval.error());
   if (*interval % kMillisecond != 0 || *interval == 0 || *interval / kMillisecond > kMost) {
-    return fail_with({fmt::format("--interval: {} is out of range; give whole milliseconds, 1ms to "
-                                  "1h",
-                                  o.interval),
-                      ErrorKind::kUsage});
+    return fail(ErrorKind::kUsage,
+                "--interval: {} is out of range; give whole milliseconds, 1ms to 1h", o.interval);
   }
   std::vector<std::string> words{"trapline sync"};
   const auto add = [&words](const char* option, const std::string& value) {
@@ -72,7 +69,7 @@ void add_sync(CLI::App& app, int& status) {
            "How many rounds of readings; without it until it is ended (Ctrl-C, SIGTERM), "
            "and then one more")
       ->transform(in_range(1U, 4294967295U));
-  command->callback([options, &status] { status = run_sync(*options); });
+  on_run(*command, status, options, run_sync);
 }
 
 }  // namespace trapline::cli

@@ -89,12 +89,9 @@ void add_top(CLI::App& app, int& status) {
           "The trace-events-all of the running QEMU");
   add_color(OptionGroup(*command, kOutput), options->color);
   top.say = top.record.say = [](const std::string& line) { say(line); };
-  command->callback([options, &status] {
-    if (auto ready = complete(*options); !ready) {
-      status = fail_with(ready.error());
-    } else if (auto done = live::run_top(options->top); !done) {
-      status = fail_with(done.error());
-    }
+  on_run(*command, status, options, [](TopArguments& given) {
+    const auto ready = complete(given);
+    return ready ? live::run_top(given.top) : ready;
   });
 }
 

@@ -112,9 +112,8 @@ Result<void> write_place(const BenchArguments& options, const Folder& folder,
 Result<void> complete(BenchArguments& options) {
   record::RecordOptions& record = options.record;
   if (!options.functions.empty()) {
-    const auto functions = record::parse_functions(options.functions);
-    if (!functions) return tl::unexpected(functions.error());
-    record.functions = *functions;
+    auto functions = record::parse_functions(options.functions);
+    if (auto parsed = assign(record.functions, functions); !parsed) return parsed;
   }
   if (!options.no_qemu_events && record.qemu_events.empty())
     record.qemu_events.emplace_back(record.kDefaultQemuEvents);

@@ -35,10 +35,7 @@ Result<void> choose_rows(const CompareChoice& choice, CompareOptions& compare) {
     compare.rows = CompareRows::kRequests;
     return {};
   }
-  auto dimensions = parse_dimensions(compare.by, "span");
-  if (!dimensions) return tl::unexpected(std::move(dimensions).error());
-  compare.dimensions = std::move(*dimensions);
-  return {};
+  return assign(compare.dimensions, parse_dimensions(compare.by, "span"));
 }
 
 }  // namespace

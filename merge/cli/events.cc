@@ -48,9 +48,7 @@ Result<std::string> trace_file_action(const EventsArguments& options) {
 Result<void> control(const EventsArguments& options) {
   std::string action;
   if (!options.trace_file.empty()) {
-    auto named = trace_file_action(options);
-    if (!named) return tl::unexpected(std::move(named).error());
-    action = std::move(*named);
+    if (auto named = assign(action, trace_file_action(options)); !named) return named;
   }
   auto program = connect(options);
   if (!program) return tl::unexpected(program.error());

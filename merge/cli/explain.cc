@@ -14,9 +14,8 @@ struct ExplainArguments {
 };
 
 Result<void> run_spans(ExplainArguments& options) {
-  auto spec = parse_guest_span(options.guest_span);
-  if (!spec) return tl::unexpected(std::move(spec).error());
-  options.pass.guest_intervals = std::move(*spec);
+  auto parsed = assign(options.pass.guest_intervals, parse_guest_span(options.guest_span));
+  if (!parsed) return parsed;
   auto explained = run_guest_spans(options.pass, options.worst, progress_line());
   if (!explained) return tl::unexpected(std::move(explained).error());
   return print_as(options.format, make_report(*explained), options.output);
@@ -36,9 +35,8 @@ Result<void> run_explain(ExplainArguments& options) {
   }
   std::optional<TimeSpec> around;
   if (options.around != "max") {
-    auto time = parse_time_spec("--around", options.around);
-    if (!time) return tl::unexpected(std::move(time).error());
-    around = *time;
+    auto parsed = assign(around, parse_time_spec("--around", options.around));
+    if (!parsed) return parsed;
   }
   auto explained = run_explain(options.pass, around, progress_line());
   if (!explained) return tl::unexpected(std::move(explained).error());

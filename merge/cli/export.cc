@@ -67,9 +67,8 @@ Result<void> complete_export(ExportArguments& options) {
       !begun)
     return begun;
   if (options.perfetto) {
-    auto file = write_temporary("", ".pftrace");
-    if (!file) return tl::unexpected(std::move(file).error());
-    options.how.output = *file;
+    auto made = assign(options.how.output, write_temporary("", ".pftrace"));
+    if (!made) return made;
   }
   if (options.how.kernel && (options.how.format != "folded" || options.how.weight != "time"))
     return fail(ErrorKind::kUsage, "--kernel needs --format folded, and takes no --weight");
@@ -92,10 +91,7 @@ Result<void> complete_export(ExportArguments& options) {
         ErrorKind::kUsage,
         "--guest-span needs --format perfetto, or jsonl, arrays or csv with --rows guest-spans");
   }
-  auto spec = parse_guest_span(options.how.guest_span);
-  if (!spec) return tl::unexpected(std::move(spec).error());
-  options.pass.guest_intervals = std::move(*spec);
-  return {};
+  return assign(options.pass.guest_intervals, parse_guest_span(options.how.guest_span));
 }
 
 Result<void> run_export(ExportArguments& options) {

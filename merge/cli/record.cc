@@ -32,16 +32,14 @@ struct RecordArguments {
 
 Result<void> read_snapshot(RecordArguments& options) {
   if (!options.snapshot_on) return {};
-  auto trigger = record::parse_trigger(*options.snapshot_on);
-  if (!trigger) return tl::unexpected(std::move(trigger).error());
   record::SnapshotOptions requested;
-  requested.trigger = std::move(*trigger);
+  auto trigger = assign(requested.trigger, record::parse_trigger(*options.snapshot_on));
+  if (!trigger) return trigger;
   if (requested.trigger.stall) options.record.events.stalls = true;
   requested.ring_mb = options.ring_mb.value_or(requested.ring_mb);
   if (!options.around.empty()) {
-    const auto around = parse_duration("--around", options.around);
-    if (!around) return tl::unexpected(around.error());
-    requested.around_ns = *around;
+    auto around = assign(requested.around_ns, parse_duration("--around", options.around));
+    if (!around) return around;
   }
   options.record.snapshot = std::move(requested);
   return {};
@@ -68,14 +66,12 @@ Result<void> read_flight(RecordArguments& options, bool folder_given) {
     return fail(ErrorKind::kUsage, "--ring-size: memory for --flight or --snapshot-on; give one");
   }
   record::FlightOptions requested;
-  const auto span = parse_duration("--flight", options.flight);
-  if (!span) return tl::unexpected(span.error());
-  if (*span == 0) return fail(ErrorKind::kUsage, "--flight 0 holds nothing; use 60s");
-  requested.span_ns = *span;
+  auto span = assign(requested.span_ns, parse_duration("--flight", options.flight));
+  if (!span) return span;
+  if (requested.span_ns == 0) return fail(ErrorKind::kUsage, "--flight 0 holds nothing; use 60s");
   if (!options.spacing.empty()) {
-    const auto spacing = parse_duration("--spacing", options.spacing);
-    if (!spacing) return tl::unexpected(spacing.error());
-    requested.spacing_ns = *spacing;
+    auto spacing = assign(requested.spacing_ns, parse_duration("--spacing", options.spacing));
+    if (!spacing) return spacing;
   }
   requested.ring_mb = options.ring_mb.value_or(requested.ring_mb);
   requested.budget_mb = options.budget_mb;

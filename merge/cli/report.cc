@@ -53,10 +53,7 @@ Result<void> complete_guest_spans(ReportArguments& options) {
                 "vCPU; give one without the other",
                 options.pass.which.vcpu_and_exit_words().front());
   }
-  auto spec = parse_guest_span(options.guest_span);
-  if (!spec) return tl::unexpected(std::move(spec).error());
-  options.pass.guest_intervals = std::move(*spec);
-  return {};
+  return assign(options.pass.guest_intervals, parse_guest_span(options.guest_span));
 }
 
 // Refuses options that choose exits if a page is wanted: the page has all exits.
@@ -91,8 +88,7 @@ Result<void> complete(ReportArguments& options) {
   }
   if (!options.report.requests) {
     auto dimensions = parse_dimensions(options.report.by_text, "span or guest-span");
-    if (!dimensions) return tl::unexpected(std::move(dimensions).error());
-    options.report.by = std::move(*dimensions);
+    if (auto parsed = assign(options.report.by, std::move(dimensions)); !parsed) return parsed;
   }
   if (!options.report.phases.empty()) options.report.tables["--phases"];
   if (options.report.asks("--phases") && !options.pass.which.exits.empty()) {
@@ -103,8 +99,7 @@ Result<void> complete(ReportArguments& options) {
   // Programs read JSON and CSV, so these keep the order of earlier versions, by total.
   const std::string order = options.format == "text" ? "share" : "total";
   auto sort = parse_sort(options.sort.empty() ? order : options.sort);
-  if (!sort) return tl::unexpected(std::move(sort).error());
-  options.report.sort = *sort;
+  if (auto parsed = assign(options.report.sort, sort); !parsed) return parsed;
   if (auto tables = make_tables(options.report); !tables)
     return tl::unexpected(std::move(tables).error());
   return {};
@@ -135,8 +130,7 @@ Result<void> print_report(const ReportData& data, const std::string& recording,
   std::string within;
   if (options.budget_kb) {
     auto text = report_within(report, command_for_all(options), *options.budget_kb * kKib);
-    if (!text) return tl::unexpected(std::move(text).error());
-    within = std::move(*text);
+    if (auto fits = assign(within, std::move(text)); !fits) return fits;
   }
   if (!wants_page(options) && !options.budget_kb)
     return print_as(options.format, report, options.output);
@@ -159,9 +153,8 @@ Result<void> open_page(const std::string& recording, const ReportArguments& opti
   if (path.empty()) {
     std::ostringstream text;
     print_page(json, text);
-    auto written = write_temporary(text.str(), ".html");
-    if (!written) return tl::unexpected(std::move(written).error());
-    path = *written;
+    auto written = assign(path, write_temporary(text.str(), ".html"));
+    if (!written) return written;
   } else if (auto printed =
                  print_to(options.output, [&](std::ostream& out) { print_page(json, out); });
              !printed) {
@@ -190,9 +183,8 @@ Result<GuestSpanSpec> guest_spans_of(const ReportArguments& options) {
 }
 
 Result<void> run_guest_spans(ReportArguments& options) {
-  auto spec = guest_spans_of(options);
-  if (!spec) return tl::unexpected(spec.error());
-  options.pass.guest_intervals = std::move(*spec);
+  auto parsed = assign(options.pass.guest_intervals, guest_spans_of(options));
+  if (!parsed) return parsed;
   auto spans = trapline::run_guest_spans(options.pass, 0, progress_line());
   if (!spans) return tl::unexpected(spans.error());
   return print_as(options.format, make_span_report(*spans, options.report.top), options.output);

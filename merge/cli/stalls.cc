@@ -20,10 +20,10 @@ struct StallsArguments {
 
 Result<void> run_stalls(StallsArguments& options) {
   if (auto begun = begin_reading(options.pass.input, options.output); !begun) return begun;
-  auto least = parse_duration("--min", options.least);
-  if (!least) return tl::unexpected(std::move(least).error());
-  if (*least == 0) return fail(ErrorKind::kUsage, "--min 0: every exit would be a stall; use 10ms");
-  options.pass.stalls_ns = *least;
+  auto least = assign(options.pass.stalls_ns, parse_duration("--min", options.least));
+  if (!least) return least;
+  if (options.pass.stalls_ns == 0)
+    return fail(ErrorKind::kUsage, "--min 0: every exit would be a stall; use 10ms");
   auto found = trapline::run_stalls(options.pass, options.top, progress_line());
   if (!found) return tl::unexpected(std::move(found).error());
   if (std::ranges::find(options.pass.input.paths, kStandardInput) == options.pass.input.paths.end())

@@ -222,11 +222,6 @@ Result<void> name_recording(std::vector<std::string>& paths) {
               record::kDefaultFolder, command);
 }
 
-Result<void> check(const Output& output, std::span<const std::string> recordings) {
-  if (output.file.empty()) return {};
-  return check_output(output.file, output.force, recordings);
-}
-
 void add_needs(const InputOptions& input, Needs& needs) {
   for (const std::string& path : input.paths)
     if (path != kStandardInput) needs.inputs.push_back(path);
@@ -237,7 +232,7 @@ void add_needs(const InputOptions& input, Needs& needs) {
 
 Result<void> begin_reading(InputOptions& input, const Output& output, bool browser) {
   if (auto named = name_recording(input.paths); !named) return named;
-  if (auto checked = check(output, input.paths); !checked) return checked;
+  if (auto checked = check_output(output.file, output.force, input.paths); !checked) return checked;
   Needs needs{{}, {output.file}, browser};
   add_needs(input, needs);
   return give_up_root(needs);

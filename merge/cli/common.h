@@ -73,12 +73,9 @@ void on_run(CLI::App& command, int& status, const std::shared_ptr<Options>& opti
 // Returns an Error (kUsage), which says what to type, if stdin may be the recording, or if that
 // folder does not exist.
 [[nodiscard]] Result<void> name_recording(std::vector<std::string>& paths);
-// Call it before the recordings are read. Returns an Error if the output would replace one of them,
-// or a file without --force.
-[[nodiscard]] Result<void> check(const Output& output, std::span<const std::string> recordings);
 // Adds the files that an input names.
 void add_needs(const InputOptions& input, Needs& needs);
-// Does all that comes before a recording is read: name_recording(), check() and give_up_root().
+// Does all that comes before a recording is read: name_recording(), check_output() and give_up_root().
 [[nodiscard]] Result<void> begin_reading(InputOptions& input, const Output& output,
                                          bool browser = false);
 // Prints into the output. Returns an Error if the output cannot be written whole.

@@ -9,6 +9,7 @@
 #include "backend_ftrace/base/paths.h"
 #include "merge/cli/common.h"
 #include "merge/cli/compare_options.h"
+#include "merge/export/output_file.h"
 #include "merge/render/page/page_data.h"
 
 namespace trapline::cli {
@@ -75,7 +76,7 @@ Result<void> complete(DiffArguments& options) {
   Needs needs{options.paths, {options.output.file, options.flame_output().file}};
   for (const auto* runs : {&sides.before, &sides.after}) {
     for (const Output& output : {options.output, options.flame_output()})
-      if (auto checked = check(output, *runs); !checked) return checked;
+      if (auto checked = check_output(output.file, output.force, *runs); !checked) return checked;
     for (const std::string& run : *runs)
       for (const std::string& file : files_of(run)) needs.inputs.push_back(file);
   }

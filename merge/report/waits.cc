@@ -96,7 +96,11 @@ TableOf<WaitRow> wait_table(WaitRows waits, bool is_known, std::string whole, st
   const std::size_t left_out = keep_first(waits.rows, top);
   TableOf<Row> table({.left_out = left_out}, std::move(waits.rows), [](const Row& row) {
     const bool named = row.vm.empty() || row.culprit.find("VM ") != std::string::npos;
-    return named ? row.culprit : row.culprit + ", VM " + vm_text(row.vm, row.vm_name);
+    std::string text = row.culprit;
+    if (!named)
+      text.insert(std::min(text.find(", which waited"), text.size()),
+                  ", VM " + vm_text(row.vm, row.vm_name));
+    return text;
   });
   table.facts = {{"total_ns", is_known ? to_value(waits.total_ns) : CellValue()}};
   table.add({"culprit"}, &Row::culprit);

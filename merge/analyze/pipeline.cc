@@ -527,8 +527,10 @@ void Pipeline::finish(std::optional<Timestamp> end) {
     while (const IrqSpan* span = interrupts_->finish()) tell(*span, {});
   }
   if (waits_) {
-    while (const EndedWait* wait = waits_->finish(std::max(end.value_or(end_), end_), *this))
+    while (const EndedWait* wait = waits_->finish(std::max(end.value_or(end_), end_), *this)) {
+      if (stalls_) stalls_->on_wait(wait->thread, wait->shares);
       for (SpanSink* sink : sinks(SpanClass::kWaits)) sink->wait(*wait, *this);
+    }
   }
   stacks_.finish(end_);
   tell_calls();

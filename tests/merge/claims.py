@@ -41,7 +41,8 @@ OFF_CPU = {"preempted", "blocked", "halted", "paused", "offline", "not_seen"}
 # kvm_entry ends is open; a vCPU has run in QEMU before its first entry.
 JOINED = {
     "sched_switch": {"guest": OFF_CPU, "kernel": OFF_CPU, "user": OFF_CPU, "halted": {*OFF_CPU, "kernel"}},
-    "sched_waking": {"blocked": {"preempted"}, "halted": {"preempted"}},
+    "sched_waking": {"blocked": {"preempted"}, "halted": {"preempted"}, "paused": {"preempted"}},
+    "sched_process_exit": {"user": {"offline", "not_seen"}, "kernel": {"offline"}},
     "kvm_userspace_exit": {"kernel": {"user"}, "offline": {"not_seen"}},
     "sys_enter_ioctl": {"user": {"kernel"}},
     "kvm_fpu": {"user": {"kernel"}},
@@ -51,7 +52,7 @@ JOINED = {
     "kvm_exit": {"user": {"guest", "kernel"}, "blocked": {"halted"}, "preempted": {"not_seen"}, "offline": {"not_seen"}},
 }
 # What is left of a culprit where what told more of it is gone.
-COARSER = [(r"^IPI from (vCPU \d+)(, VM ~?\d+)?$", r"\1\2"), (r"^page \(userfaultfd\) from ", ""), (r"^collapse of pages by ", ""),
+COARSER = [(r"^IPI from (vCPU \d+)(, VM ~?\d+)?", r"\1\2"), (r"^page \(userfaultfd\) from ", ""), (r"^collapse of pages by ", ""),
            (r"^lock, held by ", "futex of "), (r"^futex of ", ""), (r"^disk$", "interrupt"), (r"^interrupt \d+$", "interrupt"),
            (r", which waited for .*$", ""), (r" \(in \w+\)", ""), (r"^not allowed to run: CPU quota$", "not allowed to run"),
            (r"^not allowed to run$", "idle"), (r"^idle \(why is not recorded\)$", "idle"), (r"^softirq \w+$", "interrupt")]

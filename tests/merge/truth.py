@@ -1281,6 +1281,19 @@ def a_vcpus_id_in_two_vms(trace):
         trace.switch(BEGIN + begin + 12 * MS, 0, VCPU, "X", IDLE)
 
 
+@case(["report", "--irq"], says=["vector 0x24 msi 2 ", "vector 0x34 msi 1 "])
+def interrupts_that_are_never_injected(trace):
+    """Vector 36 is injected once and pends from then on; vector 52 pends from 4 ms to the end."""
+    trace.entry(BEGIN, 0, VCPU)
+    for at, vector in ((MS, 36), (3 * MS, 36), (4 * MS, 52)):
+        trace.add(BEGIN + at, 2, QEMU, "kvm_msi_set_irq", f"dst 0 vec {vector} (Fixed|physical|edge)")
+        trace.add(BEGIN + at + US, 2, QEMU, "kvm_apic_accept_irq", f"apicid 0 vec {vector} (Fixed|edge)")
+        trace.exit(BEGIN + at + 10 * US, 0, VCPU, "EXTERNAL_INTERRUPT")
+        if at == MS:
+            trace.add(BEGIN + at + 11 * US, 0, VCPU, "kvm_inj_virq", "IRQ 0x24")
+        trace.entry(BEGIN + at + 12 * US, 0, VCPU)
+
+
 @case(["export", "--format", "csv", "--rows", "interrupts", "-o", "-", "--from", "1000.00016"], ["report", "--irq", "--from", "1000.00016"],
       says=["1000000452000,59000", "vector 0x24 msi 1 ", "1 interrupt was raised again"], never=["1000000170000"])
 def an_interrupt_that_pends_when_a_part_begins(trace):

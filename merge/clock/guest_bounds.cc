@@ -154,9 +154,8 @@ void GuestBounds::on_event(const Event& event) {
   } else if (std::holds_alternative<KvmEntry>(event.payload)) {
     on_entry(event.thread, at);
   } else if (const auto* detail = std::get_if<KvmDetail>(&event.payload)) {
-    const bool mmio = detail->kind == DetailKind::kMmio;
-    if (detail->access == Access::kWrite && (mmio || detail->kind == DetailKind::kPort))
-      on_write(event.thread, mmio, detail->value, detail->data);
+    if (detail->is_device_write())
+      on_write(event.thread, detail->kind == DetailKind::kMmio, detail->value, detail->data);
   } else if (const auto* tsc = std::get_if<KvmTscOffset>(&event.payload)) {
     on_tsc_offset(event.thread, tsc->next);
   } else if (const auto* marker = std::get_if<Marker>(&event.payload)) {

@@ -87,9 +87,7 @@ bool matches_name(const PhaseSpec& spec, std::string_view name) {
 std::string_view ConsoleLines::add(const KvmDetail& detail, bool& ended) {
   constexpr std::uint64_t kLastByte = 0xff;
   ended = false;
-  const bool is_write = detail.access == Access::kWrite && detail.data <= kLastByte &&
-                        (detail.kind == DetailKind::kPort || detail.kind == DetailKind::kMmio);
-  if (!is_write) return {};
+  if (!detail.is_device_write() || detail.data > kLastByte) return {};
   const auto key = std::pair(detail.kind, detail.value);
   auto found = lines_.find(key);
   if (found == lines_.end()) {

@@ -17,6 +17,8 @@ namespace trapline {
 namespace {
 
 constexpr std::size_t kGuest = kParts, kNotKnown = kParts + 1;
+// The parts of an interval, in the order of its tree.
+constexpr std::array<std::size_t, kParts + 2> kSpanParts = {kGuest, 0, 1, 2, 3, 4, kNotKnown};
 
 bool is_wait(std::size_t part) {
   return part >= static_cast<std::size_t>(Part::kPreempted) && part < kParts;
@@ -24,6 +26,11 @@ bool is_wait(std::size_t part) {
 
 std::string_view name_of_part(std::size_t part) {
   return part == kGuest ? "guest" : part == kNotKnown ? "not recorded" : kPartNames[part];
+}
+
+// Returns the part's key in JSON and CSV.
+std::string key_of_part(std::size_t part) {
+  return std::string(part == kNotKnown ? "not_recorded" : name_of_part(part)) + "_ns";
 }
 
 }  // namespace
@@ -62,10 +69,7 @@ GuestSpans::Sums GuestSpans::sums_of(const GuestInterval& interval) {
 
 ExplainNode GuestSpans::tree(const Sums& sums, const Naming& names) {
   ExplainNode root;
-  std::vector<std::size_t> order{kGuest};
-  for (std::size_t part = 0; part < kParts; ++part) order.push_back(part);
-  order.push_back(kNotKnown);
-  for (const std::size_t part : order) {
+  for (const std::size_t part : kSpanParts) {
     ExplainNode node{std::string(name_of_part(part)), 0, 0, {}};
     for (const auto& [key, sum] : sums) {
       if (key.first != part) continue;
@@ -185,19 +189,9 @@ Result<GuestSpansExplained> run_guest_spans(const PassOptions& what, std::size_t
 
 namespace {
 
-// The names of parts in the tree of an interval, in JSON keys and in CSV columns.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kSpanParts{
-    {{"guest", "guest_ns"},
-     {"kernel", "kernel_ns"},
-     {"user", "user_ns"},
-     {"preempted", "preempted_ns"},
-     {"blocked", "blocked_ns"},
-     {"halted", "halted_ns"},
-     {"not recorded", "not_recorded_ns"}}};
-
-std::uint64_t time_of_part(const ExplainNode& tree, std::string_view part) {
+std::uint64_t time_of_part(const ExplainNode& tree, std::size_t part) {
   for (const ExplainNode& child : tree.children)
-    if (child.text == part) return child.ns;
+    if (child.text == name_of_part(part)) return child.ns;
   return 0;
 }
 
@@ -242,14 +236,13 @@ TableOf<GuestSpanGroup> span_table(std::span<const GuestSpanGroup> groups) {
             [](const Row& row) { return row.all.percentile(500); });
   table.add({"p99_ns"}, [](const Row& row) { return row.all.percentile(990); });
   table.add({"max_ns", "max", Unit::kDuration}, [](const Row& row) { return row.all.max(); });
-  for (const auto& part : kSpanParts) {
-    const std::string_view text = part.first;
-    table.add({.key = std::string(part.second),
-               .title = std::string(text == "not recorded" ? "" : text),
+  for (const std::size_t part : kSpanParts) {
+    table.add({.key = key_of_part(part),
+               .title = std::string(part == kNotKnown ? "" : name_of_part(part)),
                .unit = Unit::kShare,
                .whole = "the total"},
-              [text](const Row& row) {
-                return Share{time_of_part(row.tree, text), row.tree.ns};
+              [part](const Row& row) {
+                return Share{time_of_part(row.tree, part), row.tree.ns};
               });
   }
   return table;
@@ -360,7 +353,7 @@ Table spans_in_text(const GuestSpansExplained& spans, std::size_t top) {
   Table table = span_table(std::span(spans.groups).first(shown));
   table.left_out = spans.groups.size() - shown;
   table.titles = {"interval"};
-  const std::uint64_t missing = time_of_part(spans.tree, kSpanParts.back().first);
+  const std::uint64_t missing = time_of_part(spans.tree, kNotKnown);
   if (missing != 0)
     table.after = {{.text = fmt::format("Not recorded: {} of all of them.",
                                         percent_text(missing, spans.tree.ns)),
@@ -420,8 +413,8 @@ std::vector<Table> page_tables(const GuestSpansExplained& spans, std::size_t mos
   Table table = span_table(groups);
   table.left_out = spans.groups.size() - groups.size();
   add_figures(table.facts, spans);
-  for (const auto& [text, key] : kSpanParts)
-    table.facts.push_back({std::string(key), time_of_part(spans.tree, text)});
+  for (const std::size_t part : kSpanParts)
+    table.facts.push_back({key_of_part(part), time_of_part(spans.tree, part)});
   for (const CounterRow& row : span_counters(spans))
     table.facts.push_back({"counters." + std::string(row.key), to_value(row.count)});
   Table culprits = span_culprit_table(culprits_of(spans.tree.children));

@@ -93,18 +93,12 @@ Result<double> assumed_change(std::span<const std::vector<NotedAdjustment>> kern
 
 Result<void> check_not_set(std::span<const SyncEntry> entries, ClockId from, ClockId to) {
   const auto either = [&](ClockId clock) { return (from == clock) != (to == clock); };
-  if (auto ok =
-          check_distance(entries, ClockId::kBoot, ClockId::kMono, "the machine was suspended");
-      !ok)
-    return ok;
-  if (either(ClockId::kReal)) {
-    if (auto ok = check_distance(entries, ClockId::kReal, ClockId::kMono, "its wall clock was set");
-        !ok)
-      return ok;
-  }
-  if (either(ClockId::kTai))
-    return check_distance(entries, ClockId::kTai, ClockId::kMono, "its clock tai was set");
-  return {};
+  auto ok = check_distance(entries, ClockId::kBoot, ClockId::kMono, "the machine was suspended");
+  if (ok && either(ClockId::kReal))
+    ok = check_distance(entries, ClockId::kReal, ClockId::kMono, "its wall clock was set");
+  if (ok && either(ClockId::kTai))
+    ok = check_distance(entries, ClockId::kTai, ClockId::kMono, "its clock tai was set");
+  return ok;
 }
 
 }  // namespace trapline::clocks

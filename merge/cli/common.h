@@ -75,7 +75,7 @@ void on_run(CLI::App& command, int& status, const std::shared_ptr<Options>& opti
 [[nodiscard]] Result<void> name_recording(std::vector<std::string>& paths);
 // Adds the files that an input names.
 void add_needs(const InputOptions& input, Needs& needs);
-// Does all that comes before a recording is read: name_recording(), check_output() and give_up_root().
+// Does all that comes before a recording is read: names it, checks the output, gives up root.
 [[nodiscard]] Result<void> begin_reading(InputOptions& input, const Output& output,
                                          bool browser = false);
 // Prints into the output. Returns an Error if the output cannot be written whole.

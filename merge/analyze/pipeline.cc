@@ -263,12 +263,13 @@ bool Pipeline::is_of_guest(const Event& event) const {
   tell_states();
 }
 
-inline void Pipeline::on_host(const Event& event) {
-  ended_ = tracker_.on(event, changes_);
+// `changes` is changes_; where it is known to be empty, the compiler leaves out what it is for.
+[[gnu::always_inline]] inline void Pipeline::on_host(const Event& event, ThreadChanges changes) {
+  ended_ = tracker_.on(event, changes);
   if (tracker_.has_news()) [[unlikely]]
     tell_news();
   // Without a guest's or a program's source, every event here is the host's kernel's.
-  if (runs_ && (!has_guest_ || is_of_hosts_kernel(event))) runs_->on(event, changes_);
+  if (runs_ && (!has_guest_ || is_of_hosts_kernel(event))) runs_->on(event, changes);
   if (!steps_.empty()) return take_steps(event);
   if (ended_ != nullptr) take(*ended_);
 }
@@ -293,9 +294,19 @@ bool Pipeline::push(const Event& read) {
   if (!usual || event.at < end_ || event.at > to_) [[unlikely]]
     return push_carefully(event);
   end_ = event.at;
+  if (is_in(Threads::kTakes, event.payload)) return push_changes(event);
+  changes_ = {};
+  if (has_guest_) stacks_.on(event, {});
+  on_host(event, {});
+  return true;
+}
+
+// Takes a usual event that may change a thread. Not inlined, as push() would save registers for it
+// at each event.
+[[gnu::noinline]] bool Pipeline::push_changes(const Event& event) {
   changes_ = threads_.on(event);
   if (has_guest_) stacks_.on(event, changes_);
-  on_host(event);
+  on_host(event, changes_);
   return true;
 }
 
@@ -343,7 +354,7 @@ bool Pipeline::push_carefully(const Event& read) {
   if (is_birth(event)) on_new(event, std::get<NewThread>(event.payload));
   if (in_window) {
     if (is_event) note_interval(event.at);
-    on_host(event);
+    on_host(event, changes_);
   }
   if (!is_event) tell_loss(event);
   if (in_window) return true;

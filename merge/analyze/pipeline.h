@@ -181,6 +181,7 @@ class Pipeline {
   [[nodiscard]] const std::vector<SpanSink*>& sinks(SpanClass one) const {
     return sinks_of_[static_cast<std::size_t>(std::countr_zero(static_cast<std::uint32_t>(one)))];
   }
+  bool push_changes(const Event& event);
   [[nodiscard]] bool push_carefully(const Event& event);
   [[nodiscard]] bool settle(const Event& event);
   [[nodiscard]] bool is_in_window(const Event& event, bool is_event);
@@ -199,7 +200,7 @@ class Pipeline {
   void tell_states();
   void tell_unended();
   void tell_news();
-  void on_host(const Event& event);
+  void on_host(const Event& event, ThreadChanges changes);
   void take_steps(const Event& event);
   void plan();
   void take(const ExitSpan& exit);

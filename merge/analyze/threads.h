@@ -149,6 +149,8 @@ class RecordedSwitches {
 class Threads {
  public:
   static constexpr std::size_t kMostThreads = 1u << 16;
+  // The payloads that may change a thread.
+  static constexpr std::uint32_t kTakes = kPayloads<SchedSwitch, SchedWakeup, HostEvent, Lost>;
 
   // Borrows `processes`. Without `keeps_facts`, ThreadChange::was is not known; without
   // `processes`, there are neither facts nor recorded switches.
@@ -158,8 +160,7 @@ class Threads {
   // Takes every event in order. A switch is two changes: one thread leaves, then another runs.
   // Tasks of guests have no facts. The result is valid until the next call.
   [[nodiscard]] ThreadChanges on(const Event& event) {
-    const bool changes = is_any_of<SchedSwitch, SchedWakeup, HostEvent, Lost>(event.payload);
-    return changes ? changes_of(event) : ThreadChanges();
+    return is_in(kTakes, event.payload) ? changes_of(event) : ThreadChanges();
   }
   // Returns the thread's name at that time, from when it was last switched in; empty: not known.
   [[nodiscard]] std::string_view name_at(ThreadId thread, Timestamp at) const;

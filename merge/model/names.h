@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <random>
 #include <string>
@@ -40,32 +39,25 @@ class Names {
   [[nodiscard]] std::string_view operator[](NameId id) const { return texts_[id]; }
   [[nodiscard]] std::size_t size() const { return texts_.size(); }
 
+  // Reads 16 bytes at a time for speed: every marker is looked up, and a new one has two names.
+  [[nodiscard]] static std::uint32_t hash(std::string_view text) {
+    std::uint64_t hash = kSeed ^ text.size(), words[2] = {};
+    const auto take = [&] {
+      text.copy(reinterpret_cast<char*>(words), sizeof words);
+      for (const std::uint64_t word : words) {
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+        hash ^= hash >> 32;
+      }
+    };
+    for (; text.size() > sizeof words; text.remove_prefix(sizeof words)) take();
+    take();
+    return static_cast<std::uint32_t>(hash);
+  }
+
  private:
   // Random in each process, so that whoever makes a file cannot choose names with the same hash.
   static inline const std::uint64_t kSeed =
       std::uint64_t{std::random_device{}()} << 32 | std::random_device{}();
-  // Reads eight bytes at a time for speed: every marker has two names to look up.
-  [[nodiscard]] static std::uint32_t hash(std::string_view text) {
-    std::uint64_t hash = kSeed ^ text.size(), bytes = 0;
-    const auto add = [&hash, &bytes] {
-      hash = (hash ^ bytes) * 0x9e3779b97f4a7c15;
-      hash ^= hash >> 32;
-    };
-    const char* at = text.data();
-    const char* const end = at + text.size();
-    for (; end - at > static_cast<std::ptrdiff_t>(sizeof bytes); at += sizeof bytes) {
-      std::memcpy(&bytes, at, sizeof bytes);
-      add();
-    }
-    bytes = 0;
-    if (text.size() >= sizeof bytes) {
-      std::memcpy(&bytes, end - sizeof bytes, sizeof bytes);
-    } else {
-      for (; at != end; ++at) bytes = bytes << 8 | static_cast<unsigned char>(*at);
-    }
-    add();
-    return static_cast<std::uint32_t>(hash);
-  }
   NameId add(std::string_view text) {
     if (texts_.size() >= kMost) return kOther;
     texts_.emplace_back(text);

@@ -6,7 +6,6 @@
 // these texts, and the guest makes parts of them, so they are not trusted.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -41,7 +40,7 @@ class VmmEventReader {
   // marker is not a VMM's event: a name of letters, digits and _ must come first, after the
   // optional PID@TIME: of QEMU's log backend.
   [[nodiscard]] bool read(std::string_view text, VmmEvent& event) {
-    Seen& seen = seen_[std::hash<std::string_view>()(text) % kSeen];
+    Seen& seen = seen_[Names::hash(text) % kSeen];
     if (seen.text != text || text.empty()) [[unlikely]]
       read_new(text, seen);
     event = seen.event;

@@ -46,7 +46,7 @@ Cells::Cell& Cells::get(std::uint64_t key) {
 }
 
 void Cells::coarsen() {
-  index_ = FlatIndex();
+  index_ = FlatIndex(std::bit_ceil(2 * cells_.size() + 2));
   for (const Cell& cell : std::exchange(cells_, {}))
     get(cell_key(cell.combo(), bins_.doubled(cell.time()), cell.latency())).add(cell);
   ++bins_.shift;
@@ -66,12 +66,6 @@ void Cells::add(std::uint32_t combo, const ExitSpan& exit, const Pipeline& pipel
   ++cell.count;
   cell.total += exit.total();
   for (std::size_t i = 0; i < cell.parts.size(); ++i) cell.parts[i] += exit.parts[i + 1];
-}
-
-std::vector<Cells::Cell> Cells::sorted() const {
-  std::vector<Cell> cells = cells_;
-  std::sort(cells.begin(), cells.end(), [](const Cell& a, const Cell& b) { return a.key < b.key; });
-  return cells;
 }
 
 namespace {
@@ -109,7 +103,7 @@ std::vector<std::vector<std::uint64_t>> numbers_of(std::vector<Cells::Cell> cell
                                                    std::size_t combos) {
   for (Cells::Cell& cell : cells)
     cell.set_combo(combo_of[std::min<std::size_t>(cell.combo(), combo_of.size() - 1)]);
-  std::ranges::stable_sort(cells, {}, &Cells::Cell::key);
+  std::ranges::sort(cells, {}, &Cells::Cell::key);
   std::vector<std::vector<std::uint64_t>> flat(combos);
   std::vector<std::uint32_t> last(combos);
   for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -145,7 +139,7 @@ std::vector<trapline::Table> Exits::cell_tables(const Naming& names) const {
   std::vector<Combo> combos(merged.size());
   for (const auto& [combo, at] : merged) combos[at] = combo;
   trapline::Table numbers{.key = "cells"};
-  numbers.facts = {{"rows", numbers_of(cells.sorted(), combo_of_key, merged.size())}};
+  numbers.facts = {{"rows", numbers_of(cells.all(), combo_of_key, merged.size())}};
   TableOf<Combo> table({.key = "combos", .packed = true}, std::move(combos),
                        [](const Combo&) { return std::string(); });
   for (std::size_t i = 0; i < dimensions; ++i) {

@@ -115,8 +115,8 @@ class Cells {
   [[nodiscard]] std::uint64_t folded() const { return folded_; }
   [[nodiscard]] const TimeBins& bins() const { return bins_; }
   [[nodiscard]] std::size_t size() const { return cells_.size(); }
-  // Returns the cells sorted by combination, time and latency.
-  [[nodiscard]] std::vector<Cell> sorted() const;
+  // Returns the cells in the order in which their keys came.
+  [[nodiscard]] const std::vector<Cell>& all() const { return cells_; }
   // Doubles the length of time bins.
   void coarsen();
   void begin_at(std::uint64_t ns) { bins_.begin_at(ns); }

@@ -65,13 +65,16 @@ class PageData : public SpanSink {
 
   [[nodiscard]] SpanClass selects() const override {
     const SpanClass kernel = kernel_ ? SpanClass::kKernelParts : SpanClass::kNone;
-    return SpanClass::kEvents | SpanClass::kAllEvents | SpanClass::kExits | SpanClass::kWaits |
-           SpanClass::kStateRuns | SpanClass::kLosses | SpanClass::kFaults | kernel;
+    return SpanClass::kEvents | SpanClass::kAllEvents | SpanClass::kExits | SpanClass::kGuestRuns |
+           SpanClass::kWaits | SpanClass::kStateRuns | SpanClass::kLosses | SpanClass::kFaults |
+           kernel;
   }
   void event(const Event& event, const Pipeline& pipeline) override {
-    shares_.event(event, pipeline);
     host_.event(pipeline);
     worst_.event(event, pipeline);
+  }
+  void guest_run(const GuestRun& run, const Pipeline& pipeline) override {
+    shares_.guest_run(run, pipeline);
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
     exits_.exit(exit, pipeline);

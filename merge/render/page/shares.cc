@@ -2,10 +2,8 @@
 
 namespace trapline::page {
 
-void Shares::event(const Event&, const Pipeline& pipeline) {
-  const GuestRun* run = pipeline.exits().guest_run();
-  if (run == nullptr || !pipeline.counts(run->thread)) return;
-  add(run->thread, static_cast<std::size_t>(State::kGuest), run->begin, run->end, pipeline);
+void Shares::guest_run(const GuestRun& run, const Pipeline& pipeline) {
+  add(run.thread, static_cast<std::size_t>(State::kGuest), run.begin, run.end, pipeline);
 }
 
 void Shares::exit(const ExitSpan& exit, const Pipeline& pipeline) {
@@ -18,14 +16,6 @@ void Shares::states(std::span<const StateRun> runs, const Pipeline& pipeline) {
   for (const StateRun& run : runs)
     if (pipeline.counts(run.thread))
       add(run.thread, static_cast<std::size_t>(run.state), run.begin, run.end, pipeline);
-}
-
-void HostTime::event(const Pipeline& pipeline) {
-  const HostRuns* runs = pipeline.host_runs();
-  if (runs == nullptr || runs->ended() == ended_) return;
-  ended_ = runs->ended();
-  const HostRuns::Run& run = runs->last_ended();
-  add(run.thread, 0, run.begin, run.end, pipeline);
 }
 
 void HostTime::finish(const Pipeline& pipeline) {

@@ -54,7 +54,7 @@ class BinnedTimes {
 // Shares are times of vCPUs by State.
 class Shares : public BinnedTimes<kStates, 1024> {
  public:
-  void event(const Event& event, const Pipeline& pipeline);
+  void guest_run(const GuestRun& run, const Pipeline& pipeline);
   void exit(const ExitSpan& exit, const Pipeline& pipeline);
   void states(std::span<const StateRun> runs, const Pipeline& pipeline);
 };
@@ -62,7 +62,13 @@ class Shares : public BinnedTimes<kStates, 1024> {
 // HostTime is the time that each thread of the host ran.
 class HostTime : public BinnedTimes<1, 4096> {
  public:
-  void event(const Pipeline& pipeline);
+  void event(const Pipeline& pipeline) {
+    const HostRuns* runs = pipeline.host_runs();
+    if (runs == nullptr || runs->ended() == ended_) return;
+    ended_ = runs->ended();
+    const HostRuns::Run& run = runs->last_ended();
+    add(run.thread, 0, run.begin, run.end, pipeline);
+  }
   // Adds the runs that are open at the end.
   void finish(const Pipeline& pipeline);
 

@@ -110,7 +110,7 @@ void Pipeline::plan() {
   add(stalls_ != nullptr, kPayloads<KvmExit, KvmEntry, KvmUserspaceExit>, kOfChanges,
       [](To to, Of event) {
         to.stalls_->on(event, to);
-        to.tell_stalls();
+        if (to.stalls_->has_ended()) to.tell_stalls();
       });
   add(faults_ != nullptr,
       kPayloads<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail, HostEvent, BlockIo, IoctlEnter,
@@ -126,11 +126,15 @@ void Pipeline::plan() {
     for (SpanSink* sink : to.sinks(SpanClass::kGuestRuns)) sink->guest_run(*run, to);
   });
   add(true, 0, kOfExits, [](To to, Of) { to.take(*to.ended_); });
-  add(requests_.has_value(), VhostTracker::kTakes, kOfChanges,
-      [](To to, Of event) { to.on_vhost(event); });
-  add(requests_.has_value(), RequestPath::kTakes, kOfChanges,
-      [](To to, Of event) { to.on_requests(event); });
-  add(interrupts_.has_value(), IrqTracker::kTakes, kOfChanges,
+  // Most events that one of these three needs are needed by the others, too.
+  add(requests_.has_value(), VhostTracker::kTakes | RequestPath::kTakes | IrqTracker::kTakes,
+      kOfChanges, [](To to, Of event) {
+        const bool changes = !to.changes_.empty();
+        to.on_vhost(event);
+        if (changes || is_in(RequestPath::kTakes, event.payload)) to.on_requests(event);
+        if (changes || is_in(IrqTracker::kTakes, event.payload)) to.on_interrupts(event);
+      });
+  add(interrupts_ && !requests_, IrqTracker::kTakes, kOfChanges,
       [](To to, Of event) { to.on_interrupts(event); });
   add(halts_.has_value(), kPayloads<KvmExit, KvmHaltPoll, KvmVcpuWakeup>, kOfChanges | kOfExits,
       [](To to, Of event) { to.halts_->on(event, to.changes_, to.ended_); });
@@ -426,7 +430,6 @@ void Pipeline::tell_guest_intervals() {
 }
 
 void Pipeline::tell_stalls() {
-  if (!stalls_ || !stalls_->has_ended()) return;
   for (const Stall& stall : stalls_->take_ended())
     for (SpanSink* sink : sinks(SpanClass::kStalls)) sink->stall(stall, *this);
 }
@@ -446,7 +449,7 @@ void Pipeline::take(const ExitSpan& exit) {
   }
   if (stalls_) {
     stalls_->on(exit, wanted);
-    tell_stalls();
+    if (stalls_->has_ended()) tell_stalls();
   }
   if (has_guest_) stacks_.on_span(exit, stack_of(exit));
 }
@@ -479,7 +482,7 @@ StackId Pipeline::stack_of(const ExitSpan& exit) const {
   return stack;
 }
 
-void Pipeline::on_requests(const Event& event) {
+[[gnu::always_inline]] inline void Pipeline::on_requests(const Event& event) {
   const ThreadId process = owners_of(event.thread).process;
   if (const auto* marker = std::get_if<Marker>(&event.payload)) {
     const VmmEvent* vmm = vmm_event();
@@ -492,7 +495,7 @@ void Pipeline::on_requests(const Event& event) {
   requests_->on(event, changes_, process);
 }
 
-void Pipeline::on_vhost(const Event& event) {
+[[gnu::always_inline]] inline void Pipeline::on_vhost(const Event& event) {
   vhost_.on(event, changes_, processes_, *interrupts_);
   const VhostTurn* turn = vhost_.ended();
   if (turn == nullptr) return;
@@ -545,8 +548,10 @@ void Pipeline::finish(std::optional<Timestamp> end) {
   }
   stacks_.finish(end_);
   tell_calls();
-  if (stalls_) stalls_->finish(std::max(end.value_or(end_), end_), *this);
-  tell_stalls();
+  if (stalls_) {
+    stalls_->finish(std::max(end.value_or(end_), end_), *this);
+    tell_stalls();
+  }
   if (guest_intervals_) {
     guest_intervals_->finish();
     tell_guest_intervals();

@@ -326,7 +326,7 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
   }
   end_unit();
   forget_settled(thread, exit != nullptr ? std::max(thread.until, exit->end) : thread.until);
-  if (const auto vm = vm_of_.find(thread.id); vm != vm_of_.end()) end_gaps(*vm->second, false);
+  if (thread.vm != nullptr) end_gaps(*thread.vm, false);
 }
 
 // Removes the thread's pieces, and its shares and stops up to `until`. Later ones belong to an exit
@@ -473,34 +473,35 @@ constexpr std::uint64_t kNearlyAll = 9, kOf = 10;
 
 }  // namespace
 
-StallTracker::Vm* StallTracker::vm_of(ThreadId id, const Pipeline& pipeline) {
-  if (const auto found = vm_of_.find(id); found != vm_of_.end()) return found->second;
-  const ThreadId process = pipeline.processes().of(id, ThreadId{});
-  if (process == ThreadId{} || vm_of_.size() >= kMostThreads) return nullptr;
+StallTracker::Vm* StallTracker::vm_of(Thread& thread, const Pipeline& pipeline) {
+  if (thread.vm != nullptr) return thread.vm;
+  const ThreadId process = pipeline.processes().of(thread.id, ThreadId{});
+  if (process == ThreadId{}) return nullptr;
   Vm& vm = vms_[process];
   if (vm.vcpus.size() >= kMostVcpus) {
     vm.counts = false;  // nothing is reported about this VM
     return nullptr;
   }
-  vm.vcpus.push_back(id);
-  vm.counts = vm.counts && pipeline.counts(id);
-  vm_of_[id] = &vm;
-  return &vm;
+  vm.vcpus.push_back(thread.id);
+  vm.counts = vm.counts && pipeline.counts(thread.id);
+  return thread.vm = &vm;
 }
 
 void StallTracker::on_entry(ThreadId id, Timestamp at, const Pipeline& pipeline) {
-  Vm* vm = vm_of(id, pipeline);
   Thread* thread = thread_of(id);
-  if (vm == nullptr || thread == nullptr || !thread->left) return;
+  Vm* vm = thread == nullptr ? nullptr : vm_of(*thread, pipeline);
+  if (vm == nullptr || !thread->left) return;
   if (elapsed(*thread->left, at) >= at_least_ns_) add_gap(*vm, at, false);
   thread->left.reset();
 }
 
 void StallTracker::on_exit(ThreadId id, Timestamp at, const Pipeline& pipeline) {
-  const bool is_new = !vm_of_.contains(id);
-  Vm* vm = vm_of(id, pipeline);
   Thread* thread = thread_of(id);
-  if (vm == nullptr || thread == nullptr) return;
+  if (thread == nullptr)  // no room: nothing is reported about the VM
+    return void(vms_[pipeline.processes().of(id, ThreadId{})].counts = false);
+  const bool is_new = thread->vm == nullptr;
+  Vm* vm = vm_of(*thread, pipeline);
+  if (vm == nullptr) return;
   if (is_new) {  // the vCPU was in the guest all the time
     vm->gaps.clear();
     vm->stalls.clear();
@@ -522,9 +523,8 @@ void StallTracker::add_gap(Vm& vm, Timestamp end, bool open) {
 }
 
 void StallTracker::tell_gaps(const Thread& thread, const StateRun& piece, bool page) {
-  const auto found = vm_of_.find(thread.id);
-  if (found == vm_of_.end()) return;
-  for (Gap& gap : found->second->gaps) {
+  if (thread.vm == nullptr) return;
+  for (Gap& gap : thread.vm->gaps) {
     StateRun cut = piece;
     cut.begin = std::max(piece.begin, gap.begin);
     cut.end = std::min(piece.end, gap.end);

@@ -182,21 +182,6 @@ class StallTracker {
       last.shares = std::move(kept_of_last);
     }
   };
-  struct Thread {
-    ThreadId id{};
-    std::vector<StateRun> pieces;         // since the last settle()
-    std::vector<WaitShare> shares;        // shares of waits that ended after the last settle()
-    std::vector<Timestamp> stops;         // when signals stopped the thread
-    MemoryWork work = MemoryWork::kNone;  // the memory work of the exit that settle() handles
-    Timestamp until;                      // the thread's time is known up to here
-    std::unique_ptr<Chain> chain = std::make_unique<Chain>();
-    StallShares between;  // the time since the chain, for the case that the next exit joins it
-    std::uint64_t between_exits = 0;
-    bool halts = false;  // the last kvm_exit was a halt, and no kvm_entry followed
-    // When the vCPU left the guest; nullopt: it is in the guest, or no event has shown since the
-    // last loss whether it is.
-    std::optional<Timestamp> left;
-  };
   // A time in which no vCPU of the VM was in the guest.
   struct Gap {
     Timestamp begin, end;
@@ -214,6 +199,22 @@ class StallTracker {
     std::deque<Gap> gaps;
     // Kept until the end: a vCPU that is first seen later was in the guest, which disproves them.
     std::vector<Stall> stalls;
+  };
+  struct Thread {
+    ThreadId id{};
+    std::vector<StateRun> pieces;         // since the last settle()
+    std::vector<WaitShare> shares;        // shares of waits that ended after the last settle()
+    std::vector<Timestamp> stops;         // when signals stopped the thread
+    MemoryWork work = MemoryWork::kNone;  // the memory work of the exit that settle() handles
+    Timestamp until;                      // the thread's time is known up to here
+    std::unique_ptr<Chain> chain = std::make_unique<Chain>();
+    StallShares between;  // the time since the chain, for the case that the next exit joins it
+    std::uint64_t between_exits = 0;
+    Vm* vm = nullptr;    // set once the process is known
+    bool halts = false;  // the last kvm_exit was a halt, and no kvm_entry followed
+    // When the vCPU left the guest; nullopt: it is in the guest, or no event has shown since the
+    // last loss whether it is.
+    std::optional<Timestamp> left;
   };
 
   void on_guest(const GuestRun& run);
@@ -238,7 +239,7 @@ class StallTracker {
   // The following find a VM's stalls.
   void on_entry(ThreadId id, Timestamp at, const Pipeline& pipeline);
   void on_exit(ThreadId id, Timestamp at, const Pipeline& pipeline);
-  Vm* vm_of(ThreadId id, const Pipeline& pipeline);
+  Vm* vm_of(Thread& thread, const Pipeline& pipeline);
   void add_gap(Vm& vm, Timestamp end, bool open);
   void tell_gaps(const Thread& thread, const StateRun& piece, bool page);
   void end_gaps(Vm& vm, bool all);
@@ -252,7 +253,6 @@ class StallTracker {
   std::unique_ptr<Chain> unit_ = std::make_unique<Chain>();  // the unit of settle(), else empty
   std::size_t pieces_ = 0;                                   // number of pieces, of all threads
   std::map<ThreadId, Vm> vms_;                               // by process
-  std::map<ThreadId, Vm*> vm_of_;                            // by vCPU, if its process is known
   std::vector<Stall> ended_;
   Timestamp end_;
 };

@@ -345,10 +345,9 @@ def check_realtime(check, recording):
     folder = check.path.replace("/trace.dat", "")
     rows = {row["culprit"]: row["ns"] for row in steal_rows(check, folder, vcpu)}
     first = recording.exits[vcpu][0][0]
-    last = recording.runs[vcpu][-1][0]  # a wait that the recording's end cuts short is none
     planted = 0  # from where the CPU is idle first to where it is last: who ran between did not keep it waiting
     for begin, end in recording.ready[vcpu]:
-        idle = cut(recording.runs[0], [(begin, end)]) if first <= begin < last else []
+        idle = cut(recording.runs[0], [(begin, end)]) if first <= begin else []
         planted += idle[-1][1] - idle[0][0] if idle else 0
     with open(f"{folder}/session.json", encoding="utf-8") as file:
         groups = json.load(file)["cgroups"]

@@ -343,8 +343,8 @@ std::size_t most_at_once(const std::set<ThreadId>& vcpus, const Naming& names) {
   return static_cast<std::size_t>(most);
 }
 
-// Returns a change that gives each vCPU a CPU. `threads`: the VM's threads that waited; `waited`: the
-// number of those of all VMs; `vcpus`: the number of vCPUs that share CPUs.
+// Returns a change that gives each vCPU a CPU. `threads`: the VM's threads that waited; `waited`:
+// the number of those of all VMs; `vcpus`: the number of vCPUs that share CPUs.
 std::string cpus_change(const std::set<ThreadId>& threads, std::size_t waited, std::size_t vcpus,
                         const Naming& names) {
   const std::uint32_t cpus = host_cpus(names.timeline);

@@ -295,10 +295,8 @@ Table first_shares(std::span<const PhaseRow> phases, bool durations) {
 std::string phase_text(std::string_view phase) {
   const std::size_t colon = phase.find(": ");
   if (colon == phase.npos) return fmt::format("Phase {} did not begin.", phase);
-  const std::string_view pattern = phase.substr(colon + 2);
-  const bool of_text = !pattern.starts_with("function:") && !pattern.starts_with("0x");
-  return fmt::format("Phase {} did not begin: {} matched '{}'.", phase.substr(0, colon),
-                     of_text ? "no console line" : "nothing", pattern);
+  return fmt::format("Phase {} did not begin: nothing matched '{}'.", phase.substr(0, colon),
+                     phase.substr(colon + 2));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
+#include "merge/cli/common.h"
 #include "merge/cli/help.h"
 #include "merge/record/flight_control.h"
 #include "merge/record/flight_store.h"

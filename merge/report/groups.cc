@@ -299,7 +299,7 @@ void explain_reasons(const ReportData& report, std::vector<std::string>& text) {
   for (const auto& [kind, reasons] : kinds)
     text.push_back(fmt::format("{}: {}{}", reasons, kind->meaning,
                                report.isa == kIsaArm64 && kind->name == "interrupt"
-                                   ? "; its handler isn't in the row, what follows it is (--kernel)"
+                                   ? ", after whose handler the row begins (--kernel divides it)"
                                    : ""));
   text.emplace_back("other reasons: trapline help exits");
 }

@@ -203,7 +203,7 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
   if (lacks_regions(report))
     notes.emplace_back(
         "memory_region_ops_* of QEMU was not recorded: devices have no names; trapline record "
-        "--domain NAME records it (trapline help devices)");
+        "records it (of a QEMU that runs: --domain, --qmp; trapline help devices)");
   if (report.lacks_entries && !report.lacks_times())
     notes.push_back(fmt::format("{} was not recorded: exits have no end; record {} as well",
                                 events::kvm_entry.name, events::kvm_entry.full_name));

@@ -239,7 +239,10 @@ TableOf<PhaseRow> phase_table(std::vector<PhaseRow> phases, const ReportData& re
   using Row = PhaseRow;
   const std::uint64_t begin = phases.empty() ? 0 : phases.front().start_ns;
   const std::string of(report.vcpus_time());
-  const auto whole = [](const Row& row) { return row.totals.time_ns(); };
+  // Returns what a phase's shares are of: its time, once for each vCPU.
+  const auto whole = [vcpus = std::max<std::size_t>(report.vcpus.size(), 1)](const Row& row) {
+    return row.ns * vcpus;
+  };
   TableOf<Row> table({}, std::move(phases), &Row::name);
   table.add({"name"}, &Row::name);
   table.add({"pattern"}, [](const Row& row) { return text_or_null(row.pattern); });

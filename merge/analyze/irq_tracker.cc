@@ -315,16 +315,8 @@ void IrqTracker::on_hole() {
 }
 
 const IrqSpan* IrqTracker::finish() {
-  // Without recorded injections, an interrupt that pends may have been injected. A local one may be
-  // an INIT or a SIPI, which never is.
-  const bool tells = seen_[static_cast<std::size_t>(IrqStep::kInject)] != 0 ||
-                     seen_[static_cast<std::size_t>(IrqStep::kPending)] != 0;
-  std::erase_if(pending_, [tells](const auto& one) {
-    return !tells || one.second.origin == IrqSpan::Origin::kLocal;
-  });
-  std::map<Key, IrqSpan>& left = active_.empty() ? pending_ : active_;
-  if (left.empty()) return pic_.finish();
-  done_ = left.extract(left.begin()).mapped();
+  if (active_.empty()) return pic_.finish();
+  done_ = active_.extract(active_.begin()).mapped();
   return &done_;
 }
 

@@ -50,16 +50,14 @@ LiveSource::LiveSource(kernel_events::Formats formats, SourceInfo info, Capabili
   pages_ahead_ = std::clamp<std::size_t>(ring_bytes / 4 / of_all, kLeastAhead, kMostAhead);
 }
 
-// Leaves out kvm_exit if none came beside some exits to user space: some KVMs never write it.
+// Leaves out kvm_exit if none came beside exits to user space: some KVMs never write it.
 Capabilities LiveSource::capabilities() const {
-  constexpr std::uint64_t kSome = 8;
   Capabilities has = capabilities_;
-  const auto count = [this](const KernelEvent& event) {
+  const auto came = [this](const KernelEvent& event) {
     const int type = formats_.type(event);
-    return type < 0 ? 0 : count_of(static_cast<std::size_t>(type));
+    return type >= 0 && count_of(static_cast<std::size_t>(type)) != 0;
   };
-  if (count(events::kvm_userspace_exit) >= kSome && count(events::kvm_exit) == 0)
-    has.kvm_exit = false;
+  if (came(events::kvm_userspace_exit) && !came(events::kvm_exit)) has.kvm_exit = false;
   return has;
 }
 

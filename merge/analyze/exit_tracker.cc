@@ -966,6 +966,8 @@ inline void ExitTracker::on(const Event& event, const ThreadChange& change) {
     if (change.ends()) {
       seen(*thread, event);
       account(*thread, event.at);
+      if (in_exit(*thread) && is_all_halted(*thread))
+        recut(*thread, thread->span.start, thread->mark, State::kHalted);
       end_thread(*thread, event.at);
     }
   }

@@ -150,10 +150,15 @@ void WaitTracker::end_at(Timestamp end) {
 const EndedWait* WaitTracker::finish(Timestamp end, const Pipeline& pipeline) {
   end = std::min(end, end_);
   for (auto& [id, thread] : threads_.entries()) {
-    if (thread.state != Thread::State::kWaiting || thread.since >= end) continue;
+    if (thread.state != Thread::State::kWaiting) continue;
+    const bool is_first = thread.first == thread.shares.size();
+    if ((is_first ? thread.since : thread.shares[thread.first].begin) >= end) continue;
+    // Other events may show that the thread runs, and it may run on a CPU without events.
+    const auto vcpu = pipeline.exits().state(id);
+    if (!vcpu || vcpu->state != State::kPreempted || runners_.is_unseen(thread.cpu)) continue;
     if (!thread.queue_known)
       charge(thread, Part::kPreempted, ProvenCulprit(Missing::kMigrations), end);
-    run(thread, {.cpu = thread.cpu, .thread = id, .at = end}, pipeline);
+    run(thread, {.cpu = thread.cpu, .thread = id, .at = std::max(end, thread.since)}, pipeline);
     return &ended_;
   }
   return nullptr;

@@ -592,6 +592,28 @@ def a_wait_that_lasts_at_the_end(trace):
     trace.waking(BEGIN + 1010 * MS, 1, QEMU, ("other", 301), 1)
 
 
+@case(["report", "--steal"], never=["in 1 wait", "hog (tid 300) 45"])
+def switches_away_alone(trace):
+    """The vCPU is switched out once, and its next events show that it ran 990 us later; no switch to it was recorded."""
+    for i in range(500):
+        trace.entry(BEGIN + i * MS, 0, VCPU)
+        trace.exit(BEGIN + i * MS + 900 * US, 0, VCPU, "EXTERNAL_INTERRUPT")
+        if i == 455:
+            trace.switch(BEGIN + i * MS + 910 * US, 0, VCPU, "R", HOG)
+
+
+@case(["report"], says=["halted for 4.97 s"], never=["offline 99"])
+def an_idle_vm_that_ends_without_switches(trace):
+    """The vCPU halts at 30 ms and its VM is killed at 5 s."""
+    trace.entry(BEGIN, 0, VCPU)
+    for i in range(1, 30):
+        trace.exit(BEGIN + i * MS, 0, VCPU, "CPUID")
+        trace.entry(BEGIN + i * MS + 10 * US, 0, VCPU)
+    trace.exit(BEGIN + 30 * MS, 0, VCPU, "HLT")
+    trace.add(BEGIN + 5000 * MS, 0, VCPU, "sched_process_exit", "comm=CPU 0/KVM pid=200 prio=120")
+    trace.new_thread(BEGIN + 5100 * MS, ("sh", 90), 91)
+
+
 @case(["report", "--waits"], says=["IPI from vCPU 1, VM ~200, which waited for worker (tid 400)"])
 def an_ipi_of_a_vcpu_that_had_waited(trace):
     """vCPU 1 sleeps until a worker wakes it, then sends vCPU 0 an IPI; the next time it sends one at once."""
@@ -1279,19 +1301,6 @@ def a_vcpus_id_in_two_vms(trace):
             trace.entry(BEGIN + begin + i * MS, 0, VCPU)
             trace.exit(BEGIN + begin + i * MS + 500 * US, 0, VCPU, reason)
         trace.switch(BEGIN + begin + 12 * MS, 0, VCPU, "X", IDLE)
-
-
-@case(["report", "--irq"], says=["vector 0x24 msi 2 ", "vector 0x34 msi 1 "])
-def interrupts_that_are_never_injected(trace):
-    """Vector 36 is injected once and pends from then on; vector 52 pends from 4 ms to the end."""
-    trace.entry(BEGIN, 0, VCPU)
-    for at, vector in ((MS, 36), (3 * MS, 36), (4 * MS, 52)):
-        trace.add(BEGIN + at, 2, QEMU, "kvm_msi_set_irq", f"dst 0 vec {vector} (Fixed|physical|edge)")
-        trace.add(BEGIN + at + US, 2, QEMU, "kvm_apic_accept_irq", f"apicid 0 vec {vector} (Fixed|edge)")
-        trace.exit(BEGIN + at + 10 * US, 0, VCPU, "EXTERNAL_INTERRUPT")
-        if at == MS:
-            trace.add(BEGIN + at + 11 * US, 0, VCPU, "kvm_inj_virq", "IRQ 0x24")
-        trace.entry(BEGIN + at + 12 * US, 0, VCPU)
 
 
 @case(["export", "--format", "csv", "--rows", "interrupts", "-o", "-", "--from", "1000.00016"], ["report", "--irq", "--from", "1000.00016"],

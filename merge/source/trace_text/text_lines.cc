@@ -383,10 +383,10 @@ std::string_view unit_of_clock_line(std::string_view line) {
 }
 
 std::uint32_t cpus_of_heading(std::string_view line) {
-  const std::size_t at = line.find("#P:");
-  line.remove_prefix(at != line.npos ? at + 3 : std::min(line.find("cpus="), line.size()));
-  take_text(line, "cpus=");
+  const std::size_t at = line.find(" #P:");
+  line.remove_prefix(at != line.npos ? at : std::min(line.find_first_not_of("> \t"), line.size()));
   std::uint32_t cpus = 0;
+  if (!take_text(line, " #P:") && !take_text(line, "cpus=")) return 0;
   return take_digits(line, cpus) && cpus <= kMostCpus ? cpus : 0;
 }
 

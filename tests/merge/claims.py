@@ -42,7 +42,7 @@ OFF_CPU = {"preempted", "blocked", "halted", "paused", "offline", "not_seen"}
 JOINED = {
     "sched_switch": {"guest": OFF_CPU, "kernel": OFF_CPU, "user": OFF_CPU, "halted": {*OFF_CPU, "kernel"}},
     "sched_waking": {"blocked": {"preempted"}, "halted": {"preempted"}, "paused": {"preempted"}},
-    "sched_process_exit": {"user": {"offline", "not_seen"}, "kernel": {"offline"}},
+    "sched_process_exit": {"user": {"offline", "not_seen"}, "kernel": {"offline"}, "halted": {"offline", "not_seen"}},
     "kvm_userspace_exit": {"kernel": {"user"}, "offline": {"not_seen"}},
     "sys_enter_ioctl": {"user": {"kernel"}},
     "kvm_fpu": {"user": {"kernel"}},

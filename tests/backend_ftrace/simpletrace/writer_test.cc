@@ -37,6 +37,14 @@ struct Read {
   std::string error;
 };
 
+// The sanitizer's allocator does not survive a fork() while the writer's thread is in it: the child
+// waits for ever.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kForkMayHang = true;
+#else
+constexpr bool kForkMayHang = false;
+#endif
+
 class WriterTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -178,6 +186,7 @@ TEST_F(WriterTest, OffMeansNothingIsRecordedAndOnGoesOn) {
 class WriterSignalTest : public WriterTest, public ::testing::WithParamInterface<int> {};
 
 TEST_P(WriterSignalTest, AFatalSignalFlushesAndStillKills) {
+  if (kForkMayHang) GTEST_SKIP() << "a fork() beside a thread";
   const pid_t child = ::fork();
   if (child == 0) {
     ::signal(GetParam(), SIG_DFL);  // a sanitizer may have its own
@@ -196,6 +205,7 @@ INSTANTIATE_TEST_SUITE_P(Signals, WriterSignalTest,
                          ::testing::Values(SIGSEGV, SIGABRT, SIGTERM, SIGBUS));
 
 TEST_F(WriterTest, AtExitEverythingIsInTheFile) {
+  if (kForkMayHang) GTEST_SKIP() << "a fork() beside a thread";
   const pid_t child = ::fork();
   if (child == 0) {
     open();
@@ -208,6 +218,7 @@ TEST_F(WriterTest, AtExitEverythingIsInTheFile) {
 }
 
 TEST_F(WriterTest, AChildOfForkWritesNothingIntoTheParentsFile) {
+  if (kForkMayHang) GTEST_SKIP() << "a fork() beside a thread";
   open();
   trace_alpha_read(1);
   const pid_t child = ::fork();
@@ -223,6 +234,7 @@ TEST_F(WriterTest, AChildOfForkWritesNothingIntoTheParentsFile) {
 }
 
 TEST_F(WriterTest, AFileOfAChildHasItsOwnEventsOnly) {
+  if (kForkMayHang) GTEST_SKIP() << "a fork() beside a thread";
   const std::string of_parent = path_;
   open();
   for (int i = 0; i < 500; ++i) trace_alpha_read(i);

@@ -429,7 +429,7 @@ const cases = {
       // An empty section is one line: why, and what fills it.
       const empty = await page.locator("section.nothing").evaluateAll((all) => all.map((one) => [one.id, one.getBoundingClientRect().height, one.innerText]));
       assert.deepEqual(empty.map(([id]) => id), ["requests", "interrupts", "halts"]);
-      for (const [id, height, text] of empty) assert.ok(height < 40 && /: trapline record --domain NAME|: trapline record$|(No|How) halts? ended/.test(text), `${id}: ${height} px, ${text}`);
+      for (const [id, height, text] of empty) assert.ok(height < 40 && /: trapline record --domain NAME|: trace-cmd record -e kvm$|(No|How) halts? ended/.test(text), `${id}: ${height} px, ${text}`);
     });
   },
 

@@ -533,7 +533,8 @@ void Pipeline::tell(IrqSpan interrupt, ThreadId process) {
 }
 
 void Pipeline::finish(std::optional<Timestamp> end) {
-  tracker_.close(std::max(end.value_or(end_), end_), cut_);
+  const Timestamp last = std::max(end.value_or(end_), end_);
+  tracker_.close(last, cut_);
   tell_states();
   tell_unended();
   while ((ended_ = tracker_.finish()) != nullptr) take(*ended_);
@@ -541,7 +542,7 @@ void Pipeline::finish(std::optional<Timestamp> end) {
     while (const IrqSpan* span = interrupts_->finish()) tell(*span, {});
   }
   if (waits_) {
-    while (const EndedWait* wait = waits_->finish(std::max(end.value_or(end_), end_), *this)) {
+    while (const EndedWait* wait = waits_->finish(last, *this)) {
       if (stalls_) stalls_->on_wait(wait->thread, wait->shares);
       for (SpanSink* sink : sinks(SpanClass::kWaits)) sink->wait(*wait, *this);
     }
@@ -549,7 +550,7 @@ void Pipeline::finish(std::optional<Timestamp> end) {
   stacks_.finish(end_);
   tell_calls();
   if (stalls_) {
-    stalls_->finish(std::max(end.value_or(end_), end_), *this);
+    stalls_->finish(last, *this);
     tell_stalls();
   }
   if (guest_intervals_) {

@@ -2,8 +2,11 @@
 // or, for QEMU, through QMP.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/events/client.h"
@@ -35,7 +38,18 @@ Result<std::string> trace_file_action(const EventsArguments& options) {
     return fail(ErrorKind::kUsage, "--trace-file {}: '{}' is one word too many",
                 set ? "set " + options.pattern : options.trace_file, left_over);
   }
-  if (!set) return options.trace_file;
+  if (!set) {
+    constexpr std::string_view kActions[] = {"on", "off", "flush", "status"};
+    const std::string& action = options.trace_file;
+    if (action.find('/') == std::string::npos && !action.starts_with("layout=") &&
+        std::ranges::find(kActions, action) == std::end(kActions)) {
+      return fail(ErrorKind::kUsage,
+                  "--trace-file {}: expected on, off, flush, status, layout=qemu|rfc, or set and "
+                  "the path of the new file",
+                  action);
+    }
+    return action;
+  }
   if (options.pattern.empty()) {
     return fail(ErrorKind::kUsage,
                 "--trace-file set: give the path of the new file; for one that is called set: "

@@ -2,9 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
+#include <initializer_list>
 #include <limits>
+#include <string_view>
 
 #include "backend_ftrace/base/duration.h"
 #include "merge/cli/common.h"
@@ -110,17 +111,16 @@ Result<int> finish(const std::string& session) {
   return 0;
 }
 
-// With --from-instance, refuses options that choose what to record.
-Result<void> check_from_instance(const CLI::App& command) {
+// With --from-instance or --finish, refuses options that choose what to record.
+Result<void> check_chooses_nothing(const CLI::App& command, std::string_view given,
+                                   std::initializer_list<const char*> together) {
   for (const CLI::Option* option : command.get_options()) {
-    constexpr std::array kTogether{"--from-instance", "--output", "--symbols"};
     if (option->count() == 0 ||
-        std::ranges::any_of(kTogether, [option](auto* name) { return option->check_name(name); }))
+        std::ranges::any_of(together, [option](auto* name) { return option->check_name(name); }))
       continue;
     return fail(ErrorKind::kUsage,
-                "--from-instance: takes what is recorded already; leave out {}, which says what "
-                "to record",
-                option->get_name());
+                "{}: takes what is recorded already; leave out {}, which says what to record",
+                given, option->get_name());
   }
   return {};
 }
@@ -144,10 +144,16 @@ Result<void> find_running(RecordArguments& options) {
 }
 
 Result<int> run_record(RecordArguments& options, const CLI::App& command) {
-  if (!options.finish.empty()) return finish(options.finish);
+  if (!options.finish.empty()) {
+    if (auto checked = check_chooses_nothing(command, "--finish", {"--finish"}); !checked)
+      return tl::unexpected(std::move(checked).error());
+    return finish(options.finish);
+  }
   const bool folder_given = command.count("--output") != 0;
   if (options.record.from_instance) {
-    if (auto checked = check_from_instance(command); !checked)
+    if (auto checked = check_chooses_nothing(command, "--from-instance",
+                                             {"--from-instance", "--output", "--symbols"});
+        !checked)
       return tl::unexpected(std::move(checked).error());
   }
   record::RecordOptions& record = options.record;
@@ -191,8 +197,10 @@ void add_snapshots(CLI::App& command, RecordArguments& options) {
   snapshots
       .add("--around", options.around, "TIME", "Kept before and after each of them (default: 1s)")
       ->needs(trigger);
-  auto* flight = snapshots.add("--flight", options.flight, "TIME",
-                               "Hold the last TIME in memory, for trapline snapshot");
+  auto* flight = snapshots
+                     .add("--flight", options.flight, "TIME",
+                          "Hold the last TIME in memory, for trapline snapshot")
+                     ->excludes(command.get_option("--follow"));
   snapshots.rare()
       .add("--spacing", options.spacing, "TIME",
            "With --flight: at most one snapshot within this time (default: 5m)")

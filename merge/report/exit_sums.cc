@@ -48,6 +48,7 @@ void Subjects::add(std::uint32_t group, const ExitSpan& exit) {
     last = place;
   }
   sums_[last].ns += exit.total();
+  ++sums_[last].exits;
 }
 
 [[gnu::flatten]] void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {

@@ -233,10 +233,11 @@ std::string largest_text(const ReportData& report) {
   std::ranges::stable_sort(rows, std::ranges::greater(), &GroupRow::cost_ns);
   std::string text;
   for (const GroupRow* row : std::span(rows).first(std::min(rows.size(), kMost))) {
-    text += fmt::format("{}{}: exits for {} took {}{} of its total of {}", text.empty() ? "" : "; ",
-                        shown_key(row->key, report.by), row->largest,
-                        row->largest_at_least ? "at least " : "",
-                        duration_text(row->largest_ns, report.cycles),
+    const std::string_view bound = row->largest_at_least ? "at least " : "";
+    text += fmt::format("{}{}: {}{} of its {} exits, for {}, took {}{} of its total of {}",
+                        text.empty() ? "" : "; ", shown_key(row->key, report.by), bound,
+                        grouped(row->largest_exits), grouped(row->count()), row->largest,
+                        bound, duration_text(row->largest_ns, report.cycles),
                         duration_text(row->total.total(), report.cycles));
   }
   return text;
@@ -411,15 +412,17 @@ Subjects::Subjects(const std::vector<Dimension>& by)
 
 void Subjects::fill(std::vector<GroupRow>& rows, const std::vector<std::uint32_t>& row_of_group,
                     const Naming& names) const {
-  std::map<Key, std::uint64_t> sums;  // by row: several groups may belong to one
+  std::map<Key, Sum> sums;  // by row: several groups may belong to one
   for (Sum sum : sums_) {
     sum.key.group = row_of_group[sum.key.group];
-    sums[sum.key] += sum.ns;
+    sums[sum.key].ns += sum.ns;
+    sums[sum.key].exits += sum.exits;
   }
-  for (const auto& [key, ns] : sums) {
+  for (const auto& [key, sum] : sums) {
     GroupRow& row = rows[key.group];
-    if (!row.largest.empty() && ns <= row.largest_ns) continue;
-    row.largest_ns = ns;
+    if (!row.largest.empty() && sum.ns <= row.largest_ns) continue;
+    row.largest_ns = sum.ns;
+    row.largest_exits = sum.exits;
     row.largest = key.device != kNoName ? name_or_dash(names.names, key.device)
                                         : detail_text({key.value, 0, key.kind, key.access, false});
   }

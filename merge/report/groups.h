@@ -52,9 +52,10 @@ inline constexpr std::size_t kMostGroups = 4096;
 // A group with its text.
 struct GroupRow : ExitSums {
   std::string key{};
-  // The device or detail that took most of the row's time, and how much; for exits only.
+  // The device or detail that took most of the row's time, how much, and by how many exits; for
+  // exits only.
   std::string largest{};
-  std::uint64_t largest_ns = 0;
+  std::uint64_t largest_ns = 0, largest_exits = 0;
   bool largest_at_least = false;
 };
 
@@ -91,7 +92,7 @@ class Subjects {
   };
   struct Sum {
     Key key;
-    std::uint64_t ns = 0;
+    std::uint64_t ns = 0, exits = 0;
   };
   std::uint32_t place_of(Key key);
 

@@ -256,12 +256,12 @@ std::string sentence_of(const HostVmRow& row, const ReportData& data) {
                    took, events::task_newtask.full_name);
 }
 
-// Returns "timer 1,772, vCPU 12, …"; if it is not for a reader, all of them, with plain numbers.
+// Returns "timer ×1,772, vCPU ×12, …"; if it is not for a reader, all of them, with plain numbers.
 std::string text_of(const Ranked& ranked, bool is_shown = true) {
   const std::size_t most = is_shown ? 2 : ranked.names.size();
   std::string text;
   for (std::size_t i = 0; i < ranked.names.size() && i < most; ++i)
-    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", ranked.names[i],
+    text += fmt::format("{}{} {}{}", i == 0 ? "" : ", ", ranked.names[i], is_shown ? "×" : "",
                         is_shown ? grouped(ranked.counts[i]) : std::to_string(ranked.counts[i]));
   return text + (ranked.names.size() > most ? ", …" : "");
 }

@@ -147,6 +147,11 @@ std::vector<std::string> notes_of(const ExitModel& model) {
   return notes;
 }
 
+// Returns whether the table of this option names a VM even where the recording has only one.
+bool names_vms(std::string_view option) {
+  return option == "--waits" || option == "--steal" || option == "--host-cpu";
+}
+
 }  // namespace
 
 void note_sources(const Timeline& timeline, std::vector<std::string>& notes) {
@@ -255,6 +260,11 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
                         ? "(~) is inferred from their threads' ids"
                         : "(?) is not known: their numbers are not in the order of their threads",
                     events::task_newtask.full_name));
+  } else if (inferred != report.vcpus.end() &&
+             std::ranges::any_of(report.tables_asked, names_vms)) {
+    notes.push_back(
+        fmt::format("VM {}: its process is not known (record {}); the number is its first thread's",
+                    inferred->vm, events::task_newtask.full_name));
   }
   return notes;
 }

@@ -73,7 +73,7 @@ has "device_complete client=[0-9]+ request=0x14 status=0 ns=[0-9]+$"
 "$build/merge/trapline" events --monitor "$work/monitor" --trace-file set "$work/set trace"
 "$build/merge/trapline" events --monitor "$work/monitor" --trace-file status |
   grep -x "trace file \"$work/set trace\" on, layout qemu, 0 events dropped" > /dev/null
-for words in set "set a b" "flush now"; do
+for words in set "set a b" "flush now" flsuh; do
   # shellcheck disable=SC2086
   if "$build/merge/trapline" events --monitor "$work/monitor" --trace-file $words 2> "$work/refused"; then
     echo "--trace-file $words is not refused" >&2

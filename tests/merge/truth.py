@@ -1202,7 +1202,7 @@ def host_cpu_before_the_vm_ran(trace):
     trace.entry(BEGIN + 31 * MS, 0, VCPU)
 
 
-@case(["report", "--host-cpu", "--from", "+0ms"], says=["main loop: qemu-system-x86 (tid 199)", "vCPU 10"], never=["vCPU 20", "main loop: sh"])
+@case(["report", "--host-cpu", "--from", "+0ms"], says=["main loop: qemu-system-x86 (tid 199)", "vCPU ×10"], never=["vCPU 20", "main loop: sh"])
 def wake_ups_with_another_event_between(trace):
     """The vCPU wakes the main loop 10 times; an event that no figure is made of comes after each sched_waking. QEMU's first
     thread was a shell's at first."""

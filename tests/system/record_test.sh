@@ -547,6 +547,8 @@ a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
   [ -e "$work/cut.trapline/raw/trace.dat" ] || fail "info has finished the session"
   [ ! -e "$work/cut.trapline/trace.dat" ] || fail "info has written trace.dat"
   grep -v '^[0-9]' "$work/stdout" >"$work/open"
+  run "$trapline" record --finish "$work/cut.trapline" --sched
+  expect_equal "exit status of --finish with an option of a recording" 2 "$status"
   run "$trapline" record --finish "$work/cut.trapline"
   expect_equal "exit status of record --finish" 0 "$status"
   [ ! -e "$work/cut.trapline/raw" ] || fail "the session was not finished"

@@ -55,7 +55,7 @@ function stepsOf(exit: WorstExit, near: Neighbourhood): Step[] {
     missing(begin);
     const kind = of as Part;
     const who = kind === "user" ? handlers(exit, near, begin, until) : kind === "kernel" ? "" : culprits(exit, kind, begin, until);
-    steps.push({ kind, what: kind === "user" ? `QEMU${who && `, for ${who}`}` : kind === "kernel" ? kernelOf(exit) : kind, who: kind === "user" ? "" : who, ns: until - begin });
+    steps.push({ kind, what: kind === "user" ? `QEMU${who && ` (access to ${who})`}` : kind === "kernel" ? kernelOf(exit) : kind, who: kind === "user" ? "" : who, ns: until - begin });
     at = until;
   }
   missing(end);

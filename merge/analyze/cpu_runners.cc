@@ -31,13 +31,10 @@ CpuRunners::Cpu* CpuRunners::cpu_of(std::uint32_t cpu) {
   return &cpus_[cpu];
 }
 
-bool CpuRunners::is_unseen(std::uint32_t cpu) const {
-  return std::find(unseen_.begin(), unseen_.end(), cpu) != unseen_.end();
-}
-
 void CpuRunners::on_queued(std::uint32_t cpu) {
   const bool seen = cpu < cpus_.size() && cpus_[cpu].seen;
-  if (!seen && cpu < kMostCpus && !is_unseen(cpu)) unseen_.push_back(cpu);
+  if (!seen && cpu < kMostCpus && std::ranges::find(unseen_, cpu) == unseen_.end())
+    unseen_.push_back(cpu);
 }
 
 void CpuRunners::add(Cpu& cpu, const Run& run) {
@@ -149,9 +146,7 @@ void CpuRunners::divide(std::uint32_t cpu, const Wait& wait, std::vector<WaitSha
   while (run > oldest && record.runs[run - 1].begin > begin) --run;
   pieces_ -= size - run;
   Timestamp at = begin;
-  ProvenCulprit culprit(is_unseen(cpu)                   ? Missing::kCpu
-                        : oldest == 0 && !record.dropped ? Missing::kSwitches
-                                                         : Missing::kRoom);
+  ProvenCulprit culprit(oldest == 0 && !record.dropped ? Missing::kSwitches : Missing::kRoom);
   if (run > oldest) culprit = culprit_of(record.runs[run - 1], cpu, wait);
   for (; at < end; ++run) {
     const Timestamp until = run < size ? std::min(record.runs[run].begin, end) : end;

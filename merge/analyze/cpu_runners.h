@@ -36,7 +36,6 @@ class CpuRunners {
   // nothing.
   void on_queued(std::uint32_t cpu);
   void set_knows_moves(bool knows) { knows_moves_ = knows; }
-  [[nodiscard]] bool is_unseen(std::uint32_t cpu) const;
 
   // A thread's wait for a CPU. If the CPU switches to its idle thread while the thread is in the
   // queue, the thread was not allowed to run. If the CPU was idle already, it has not picked the

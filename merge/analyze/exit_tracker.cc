@@ -22,7 +22,7 @@ void ExitTracker::look_for_loss(Thread& thread, const Event& event) {
   const Timestamp last = std::exchange(thread.last, std::max(thread.last, event.at));
   if (event.cpu >= hole_end_.size() || hole_end_[event.cpu] <= last) return;
   account(thread, last);
-  close_for_loss(thread);
+  close_for_loss(thread, counters_.closed_by_loss);
 }
 
 // Notes that the thread is on a CPU: it was switched in, or wrote an event that the scheduler does
@@ -31,13 +31,13 @@ void ExitTracker::look_for_loss(Thread& thread, const Event& event) {
 void ExitTracker::comes_back(Thread& thread, Timestamp at) {
   account(thread, at);
   if (thread.asleep) thread.woken = at;
-  thread.off_cpu = thread.asleep = thread.stopped = false;
+  thread.off_cpu = thread.asleep = thread.stopped = thread.may_hide = false;
 }
 
-// Ends the thread's exit, if it is in one, without a known end: its events after the time that was
-// accounted may be lost, so its phase is not known.
-void ExitTracker::close_for_loss(Thread& thread) {
-  if (leave_unended(thread)) ++counters_.closed_by_loss;
+// Ends the thread's exit, if it is in one, without a known end, and counts it: its events after the
+// time that was accounted may be lost, so its phase is not known.
+void ExitTracker::close_for_loss(Thread& thread, std::uint64_t& counter) {
+  if (leave_unended(thread)) ++counter;
   if (in_exit(thread)) fold(thread);
   // `back`: the thread's next kvm_exit belongs to an exit that began before the loss, as a thread
   // that was switched out in the guest may write its kvm_exit afterwards.
@@ -154,6 +154,7 @@ inline void ExitTracker::name(Thread& thread, const Event& event, const ExitReas
 // registers for them at each event.
 [[gnu::noinline]] void ExitTracker::forget_news() {
   told_ = false;
+  hidden_.reset();
   runs_.clear();
   unended_.clear();
 }
@@ -804,6 +805,7 @@ void ExitTracker::end_thread(Thread& thread, Timestamp at) {
 
 // Extends the thread's state to `end`, where the recording or the thread ends.
 void ExitTracker::carry(Thread& thread, Timestamp end) {
+  if (thread.may_hide || (lacks_cpu_ && thread.off_cpu)) close_as_hidden(thread, end);
   if (!thread.totals.open) thread.totals.open = open_state(thread);
   thread.totals.open_ns = 0;
   if (in_exit(thread)) {
@@ -924,10 +926,11 @@ void ExitTracker::settle(const Event& event, ThreadChanges changes) {
   });
 }
 
-void ExitTracker::close(Timestamp end, bool cut) {
+void ExitTracker::close(Timestamp end, bool cut, bool lacks_cpu) {
   pass();
   closed_ = true;
   is_cut_ = cut;
+  lacks_cpu_ = lacks_cpu;
   if (end_) {
     for (const Open& open : open_) carry(*threads_.find(open.thread), end);
     std::tie(counters_, event_counts_) = std::move(counted_);
@@ -961,8 +964,9 @@ void ExitTracker::on_new_thread(const Event& event, const NewThread& made) {
 inline void ExitTracker::on(const Event& event, const ThreadChange& change) {
   if (Thread* thread = threads_.find(change.thread)) {
     if (change.leaves()) return on_leave(*thread, event, change);
-    if (change.wakes()) return on_wakeup(*thread, event.at);
-    if (change.runs()) on_run(*thread, event);
+    if (change.wakes()) return on_wakeup(*thread, change, event.at);
+    if (change.kind == ThreadChange::Kind::kMoves) return on_move(*thread, change, event.at);
+    if (change.runs()) on_run(*thread, event, change.lacks_cpu);
     if (change.ends()) {
       seen(*thread, event);
       account(*thread, event.at);
@@ -984,7 +988,22 @@ inline void ExitTracker::on(const Event& event, const ThreadChange& change) {
   back_[cpu] = thread;
 }
 
-inline void ExitTracker::on_run(Thread& thread, const Event& event) {
+// Takes that the thread ran on a CPU that is not recorded, from the time that was accounted to `at`.
+[[gnu::noinline]] void ExitTracker::close_as_hidden(Thread& thread, Timestamp at) {
+  thread.may_hide = false;
+  if (thread.phase == Thread::Phase::kGone || thread.phase == Thread::Phase::kEnded) return;
+  close_for_loss(thread, counters_.exit_without_entry);
+  forget(thread, at);
+  hidden_ = thread.id;
+  told_ = true;
+}
+
+// Where a CPU is not recorded, the thread may have run there, unless it was in this CPU's queue.
+inline void ExitTracker::on_run(Thread& thread, const Event& event, bool lacks_cpu) {
+  const bool was_here = thread.queued && thread.cpu == event.cpu;
+  if (lacks_cpu ? thread.off_cpu && !(was_here && model_.moves) : thread.may_hide && !was_here)
+      [[unlikely]]
+    close_as_hidden(thread, event.at);
   seen(thread, event);
   // The thread is switched in without having been switched out, so it is not known since when it
   // was off the CPU.
@@ -1005,7 +1024,7 @@ inline void ExitTracker::on_leave(Thread& thread, const Event& event, const Thre
     for (std::size_t cpu = 0; cpu < hole_end_.size(); ++cpu) {
       if (cpu == event.cpu || hole_end_[cpu] <= event.at) continue;
       account(thread, event.at);
-      close_for_loss(thread);
+      close_for_loss(thread, counters_.closed_by_loss);
     }
     // The kvm_exit that ends this run of the guest may still come.
     if (in_guest && thread.phase == Thread::Phase::kUnknown) thread.back = true;
@@ -1023,6 +1042,7 @@ inline void ExitTracker::on_leave(Thread& thread, const Event& event, const Thre
   thread.off_cpu = true;
   thread.off_since = event.at;
   thread.asleep = is_asleep(change.now);
+  thread.queued = !thread.asleep;
   thread.stopped =
       change.now == RunState::kStopped || (thread.vmm_stopped && thread.asleep && thread.in_user);
   if (change.now == RunState::kEnded) [[unlikely]]
@@ -1039,11 +1059,40 @@ inline void ExitTracker::on_leave(Thread& thread, const Event& event, const Thre
     thread.halted_from = event.at;
 }
 
-inline void ExitTracker::on_wakeup(Thread& thread, Timestamp at) {
-  if (!thread.asleep) return;
+// A wake-up may prove that the thread ran and slept unseen: its last CPU is not recorded, or it was
+// woken before or is in the guest, and only what sleeps is woken.
+inline void ExitTracker::on_wakeup(Thread& thread, const ThreadChange& change, Timestamp at) {
+  const bool is_woken = thread.off_cpu && !thread.asleep && thread.woken >= *thread.off_since;
+  const bool in_guest =
+      thread.phase == Thread::Phase::kGuest && knows_switches() && !model_.from_userspace_exit;
+  if (change.waking && (is_woken || in_guest || (thread.asleep && change.to_unseen))) [[unlikely]]
+    return close_as_hidden(thread, at);
+  if (thread.asleep) {
+    account(thread, at);
+    thread.asleep = thread.stopped = false;
+    thread.woken = at;
+  }
+  if (thread.off_cpu && !change.waking) queue(thread, change);
+}
+
+// Notes that the thread is in the queue of to_cpu.
+inline void ExitTracker::queue(Thread& thread, const ThreadChange& change) {
+  thread.queued = true;
+  thread.may_hide = change.to_unseen;
+  thread.cpu = static_cast<std::uint32_t>(change.to_cpu);
+}
+
+// Only a thread that is off its CPU is moved, and to another one: else it has run unseen.
+inline void ExitTracker::on_move(Thread& thread, const ThreadChange& change, Timestamp at) {
+  const bool runs = !thread.off_cpu && knows_switches() &&
+                    (in_exit(thread) || thread.phase == Thread::Phase::kGuest);
+  const bool was_there =
+      change.lacks_cpu && thread.off_cpu && thread.cpu == static_cast<std::uint32_t>(change.to_cpu);
+  if (runs || was_there || thread.may_hide) [[unlikely]]
+    return close_as_hidden(thread, at);
+  if (!thread.off_cpu) return;
   account(thread, at);
-  thread.asleep = thread.stopped = false;
-  thread.woken = at;
+  queue(thread, change);
 }
 
 // Handles QEMU's report that it stopped or starts its vCPUs. The report of a stop comes after the
@@ -1090,7 +1139,7 @@ void ExitTracker::on_lost(const ThreadChange& loss) {
     if (elsewhere && model_.sched_switch && !model_.from_vmm) continue;
     unseen_[i] = true;  // until an event shows the thread
     account(thread, loss.at);
-    close_for_loss(thread);
+    close_for_loss(thread, counters_.closed_by_loss);
   }
 }
 

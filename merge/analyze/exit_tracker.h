@@ -210,7 +210,8 @@ class ExitTracker {
   [[nodiscard]] bool awaits() const { return !open_.empty(); }
   // Ends the figures and every state at `end`; call it once, after the last event. `cut`: the
   // recording goes on after `end`, so an exit without an end counts as cut off, not as open.
-  void close(Timestamp end, bool cut = false);
+  // `lacks_cpu`: some CPU is not recorded, so what was off its CPU may have run unseen.
+  void close(Timestamp end, bool cut = false, bool lacks_cpu = false);
   // Returns, after close(), the remaining spans one by one, then nullptr: spans that only waited
   // for a further event. Exits that are still open are counted.
   [[nodiscard]] const ExitSpan* finish();
@@ -269,7 +270,9 @@ class ExitTracker {
   [[nodiscard]] std::span<const StateRun> state_runs() const { return runs_; }
   // Returns the exits that the last event left without an end.
   [[nodiscard]] std::span<const UnendedExit> unended() const { return unended_; }
-  // Returns whether unended() or state_runs() has any.
+  // Returns the vCPU's thread that ran unseen before the last event, on a CPU that is not recorded.
+  [[nodiscard]] std::optional<ThreadId> hidden() const { return hidden_; }
+  // Returns whether unended(), state_runs() or hidden() has any.
   [[nodiscard]] bool has_news() const { return told_; }
   // If the last event ended a time in user space, returns when that time began. Known only if an
   // event of its own marks the end (UserEnd::kIoctl, kReload).
@@ -312,10 +315,12 @@ class ExitTracker {
     bool vmm_stopped = false;  // the VMM stopped the vCPU, so the thread will sleep in user space
     bool entered = false;      // the thread entered the guest, so kvm_entry is recorded
     bool back = false;         // in kUnknown: switched in, so the thread had left the guest before
+    bool queued = false;       // ready to run, in the queue of `cpu`
+    bool may_hide = false;     // queued, and `cpu` may not be recorded
     std::uint8_t accesses = 0;
-    std::uint32_t cpu = 0;
-    Timestamp mark;  // the open interval is accounted up to here
-    Timestamp last;  // time of the thread's last event
+    std::uint32_t cpu = 0;  // of its last event or, where it is ready to run, of its queue
+    Timestamp mark;         // the open interval is accounted up to here
+    Timestamp last;         // time of the thread's last event
     ExitSpan span;
     KvmDetail waiting = kNoDetail;  // without kvm_exit: the detail of the next exit
     NameId device_event = kNoName, accelerator_event = kNoName, before_access = kNoName;
@@ -368,7 +373,9 @@ class ExitTracker {
     if (thread.off_cpu) comes_back(thread, at);
   }
   void comes_back(Thread& thread, Timestamp at);
-  void close_for_loss(Thread& thread);
+  void close_for_loss(Thread& thread, std::uint64_t& counter);
+  void close_as_hidden(Thread& thread, Timestamp at);
+  [[nodiscard]] bool knows_switches() const { return model_.sched_switch && !late_; }
   void begin(Thread& thread, const Event& event);
   void name(Thread& thread, const Event& event, const ExitReason& reason, std::uint64_t rip);
   const ExitSpan* end_exit(Thread& thread);
@@ -407,9 +414,11 @@ class ExitTracker {
   void on(const Event& event, const ThreadChange& change);
   void on_leave(Thread& thread, const Event& event, const ThreadChange& change);
   void remember(std::uint32_t cpu, ThreadId thread);
-  void on_run(Thread& thread, const Event& event);
+  void on_run(Thread& thread, const Event& event, bool lacks_cpu);
   void on_new_thread(const Event& event, const NewThread& made);
-  void on_wakeup(Thread& thread, Timestamp at);
+  void on_wakeup(Thread& thread, const ThreadChange& change, Timestamp at);
+  void on_move(Thread& thread, const ThreadChange& change, Timestamp at);
+  static void queue(Thread& thread, const ThreadChange& change);
   const ExitSpan* on_marker(const Event& event, const Marker& marker);
   void on_vm_state(const Event& event);
   void note_vmm_event(Thread& thread) const;
@@ -434,7 +443,7 @@ class ExitTracker {
   Timestamp latest_hole_end_;
   VmmEvent vmm_event_;
   bool is_vmm_event_ = false, has_run_ = false, has_user_ended_ = false;
-  bool closed_ = false, is_cut_ = false;
+  bool closed_ = false, is_cut_ = false, lacks_cpu_ = false;
   bool saw_halts_ = false, saw_whole_halts_ = false, saw_vm_state_ = false, saw_nested_ = false;
   // In ns: if sched_switch is recorded and none comes for this long after the first vCPU's event,
   // late_ is set until one comes.
@@ -457,7 +466,8 @@ class ExitTracker {
   std::vector<Open> open_;
   std::pair<ExitCounters, std::vector<VmmEventCount>> counted_;
   GuestRun run_;
-  bool told_ = false;  // runs_ or unended_ is not empty
+  bool told_ = false;  // runs_ or unended_ is not empty, or hidden_ is set
+  std::optional<ThreadId> hidden_;
   std::vector<StateRun> runs_;
   std::vector<UnendedExit> unended_;
   // Facts about earlier exits of one reason. The table has kKinds entries; reasons that fall on the

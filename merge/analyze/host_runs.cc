@@ -95,6 +95,18 @@ void HostRuns::on_line(Cpu& cpu, const Event& event, const KvmIrq& irq) {
   if (lines != nullptr && (lines->size() < kMostLines || lines->contains(line))) ++(*lines)[line];
 }
 
+// Takes that the CPU switches to `next`, whose run on another CPU, if any, has ended unseen.
+inline void HostRuns::switch_in(Cpu& cpu, const Event& event, ThreadId next) {
+  cpu.thread = next;
+  cpu.since = event.at;
+  Thread* thread = threads_.get(next, kMostThreads);
+  if (thread == nullptr) return;
+  ++thread->turns;
+  const std::uint32_t before = std::exchange(thread->cpu, event.cpu);
+  if (before != event.cpu && cpus_[before].thread == next && next != kIdle) [[unlikely]]
+    run(cpus_[before], event.at, false);
+}
+
 void HostRuns::take(const Event& event, ThreadChanges changes) {
   if (event.cpu >= kMostCpus) return;
   if (event.cpu >= cpus_.size()) cpus_.resize(event.cpu + 1);
@@ -129,9 +141,7 @@ void HostRuns::take(const Event& event, ThreadChanges changes) {
   cpu.last = event.at;
   if (!switches) return;
   run(cpu, event.at, true);
-  cpu.thread = changes[0].other;
-  cpu.since = event.at;
-  if (Thread* thread = threads_.get(*cpu.thread, kMostThreads)) ++thread->turns;
+  switch_in(cpu, event, changes[0].other);
 }
 
 void HostRuns::end(ThreadId thread, Timestamp at) {
@@ -146,7 +156,7 @@ void HostRuns::begin_at(Timestamp begin) {
   lines_ = {};
   works_.clear();
   for (auto& entry : items_.entries()) entry.state.ran_ns = 0;
-  for (Entry& entry : threads_.entries()) entry.state = {};
+  for (Entry& entry : threads_.entries()) entry.state = {.cpu = entry.state.cpu};
   for (Cpu& cpu : cpus_) {
     cpu.since = cpu.last = begin;
     for (auto& began : cpu.began)

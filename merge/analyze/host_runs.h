@@ -5,7 +5,8 @@
 // where kvm_exit and kvm_entry show that a thread runs; in a window, until the window's end. Before
 // a CPU's own first sched_switch, and after a loss, a kvm_exit or kvm_entry shows that its thread
 // runs on the event's CPU, from the first such event on. If such an event comes on a CPU that
-// another thread had, the time since that thread's last event is unknown.
+// another thread had, the time since that thread's last event is unknown; so it is if the thread is
+// switched in on another CPU.
 #pragma once
 
 #include <algorithm>
@@ -36,6 +37,7 @@ class HostRuns {
     // Interrupts of an idle CPU that woke this thread before any other: their number and time. The
     // time is not part of ran_ns.
     std::uint64_t idle_wakes = 0, idle_ns = 0;
+    std::uint32_t cpu = 0;  // the CPU on which it was switched in last
   };
   // How often a thread set each interrupt line (GSI). The key is 2 * line, plus 1 for a raise.
   using Lines = std::map<std::uint64_t, std::uint64_t>;
@@ -142,6 +144,7 @@ class HostRuns {
   };
   void take(const Event& event, ThreadChanges changes);
   void run(Cpu& cpu, Timestamp end, bool known);
+  void switch_in(Cpu& cpu, const Event& event, ThreadId next);
   void on_line(Cpu& cpu, const Event& event, const KvmIrq& irq);
   void on_interrupt(Cpu& cpu, const Event& event, HostStep step);
   void on_handler(Cpu& cpu, const Event& event, const HostEvent& host);

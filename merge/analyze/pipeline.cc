@@ -39,8 +39,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
       reader_(names_, options_.declared),
       processes_(options_.processes),
       tracker_(options_.model, reader_, detail_of(selected_), &processes_),
-      threads_(has(selected_, kOfThreads | SpanClass::kHostRuns) ? &processes_ : nullptr,
-               has(selected_, kOfThreads)),
+      threads_(&processes_, has(selected_, kOfThreads)),
       stacks_(names_, has(selected_, SpanClass::kFunctions | SpanClass::kCalls),
               options_.guest_runs),
       placement_(options_.placement_errors),
@@ -534,7 +533,7 @@ void Pipeline::tell(IrqSpan interrupt, ThreadId process) {
 
 void Pipeline::finish(std::optional<Timestamp> end) {
   const Timestamp last = std::max(end.value_or(end_), end_);
-  tracker_.close(last, cut_);
+  tracker_.close(last, cut_, threads_.switches().lacks_cpu(last));
   tell_states();
   tell_unended();
   while ((ended_ = tracker_.finish()) != nullptr) take(*ended_);

@@ -39,7 +39,8 @@ ThreadTable<ThreadFacts> with_room(const ThreadTable<ThreadFacts>& full, std::ui
 }  // namespace
 
 ThreadChanges Threads::changes_of(const Event& event) {
-  const bool keeps = keeps_facts_ && !is_guest(event.machine);
+  const bool follows = processes_ != nullptr && !is_guest(event.machine);
+  const bool keeps = keeps_facts_ && follows;
   auto& [first, second] = changes_;
   first = {
       .in_loss = event.at < loss_end_, .cpu = event.cpu, .other = event.thread, .at = event.at};
@@ -61,7 +62,10 @@ ThreadChanges Threads::changes_of(const Event& event) {
       note_switch(first);
       note_switch(second);
     }
-    if (processes_ != nullptr && !is_guest(event.machine)) switches_.on_run(second, *processes_);
+    if (follows) {
+      switches_.on_run(second, *processes_);
+      second.lacks_cpu = switches_.lacks_cpu(event.at);
+    }
     return changes_;
   }
   if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
@@ -71,6 +75,7 @@ ThreadChanges Threads::changes_of(const Event& event) {
     first.waking = wakeup->waking;
     first.context = wakeup->context;
     first.level = wakeup->level;
+    first.to_unseen = follows && switches_.may_hide(first);
     if (keeps) note_wakeup(first);
     return ThreadChanges(changes_).first(1);
   }
@@ -85,6 +90,8 @@ ThreadChanges Threads::changes_of(const Event& event) {
     first.kind = ThreadChange::Kind::kMoves;
     first.thread = ThreadId{host->thread};
     first.to_cpu = host->number;
+    first.to_unseen = follows && switches_.may_hide(first);
+    first.lacks_cpu = switches_.lacks_cpu(event.at);
     return ThreadChanges(changes_).first(1);
   }
   if (is_guest(event.machine)) return {};
@@ -187,12 +194,24 @@ void RecordedSwitches::note_skip(Cpu& cpu, const Skip& skip) {
   if (cpu.skips >= kLeastSkips && cpu.skips * kMostBetweenSkips >= cpu.switches) selected_ = true;
 }
 
+// Returns the record of an event's CPU; nullptr if there is no room.
+inline RecordedSwitches::Cpu* RecordedSwitches::cpu_of(std::uint32_t cpu) {
+  if (cpu >= kMostCpus) return nullptr;
+  if (cpu >= cpus_.size()) [[unlikely]]
+    cpus_.resize(cpu + 1);
+  if (!cpus_[cpu].seen) [[unlikely]] {
+    cpus_[cpu].seen = true;
+    unseen_.erase(cpu);
+  }
+  return &cpus_[cpu];
+}
+
 void RecordedSwitches::on_run(const ThreadChange& change, const Processes& processes) {
   const auto [number, prev, next] = std::tuple(change.cpu, change.other, change.thread);
   skipped_.reset();
-  if (number >= kMostCpus) return;
-  if (number >= cpus_.size()) cpus_.resize(number + 1);
-  Cpu& cpu = cpus_[number];
+  Cpu* const place = cpu_of(number);
+  if (place == nullptr) return;
+  Cpu& cpu = *place;
   ++cpu.switches;
   if (processes.selected) selected_ = true;
   const auto& recorder = processes.recorder;
@@ -209,9 +228,24 @@ void RecordedSwitches::on_run(const ThreadChange& change, const Processes& proce
   note(next, prev == ThreadId{}, processes);
 }
 
+bool RecordedSwitches::hides(const ThreadChange& change, std::uint32_t to) {
+  (void)cpu_of(change.cpu);
+  if (to < cpus_.size() && cpus_[to].seen) return false;
+  if (selected_) return !has_all_of(change.thread);
+  unseen_.emplace(to, change.at);
+  return true;
+}
+
+std::vector<std::uint32_t> RecordedSwitches::unseen(Timestamp end) const {
+  std::vector<std::uint32_t> cpus;
+  for (const auto& [cpu, since] : unseen_)
+    if (elapsed(since, end) >= kMostWait) cpus.push_back(cpu);
+  return cpus;
+}
+
 void RecordedSwitches::on_lost(std::uint32_t number) {
   skipped_.reset();
-  if (number < cpus_.size()) cpus_[number].thread.reset();
+  if (Cpu* cpu = cpu_of(number)) cpu->thread.reset();
 }
 
 }  // namespace trapline

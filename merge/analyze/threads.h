@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -55,7 +56,9 @@ struct ThreadChange {
   RunState now = RunState::kUnknown;  // for kLeaves, kRuns
   bool fair = true;                   // kLeaves: of the scheduling class that CPU quotas limit
   bool waking = false;                // kWoken: by sched_waking; sched_wakeup follows later
-  bool in_loss = false;  // some CPU's events are being lost, so the thread may run there unseen
+  bool in_loss = false;    // some CPU's events are being lost, so the thread may run there unseen
+  bool to_unseen = false;  // to_cpu may not be recorded, so the thread may run there unseen
+  bool lacks_cpu = false;  // kRuns, kMoves: some CPU is not recorded
   WakeContext context = WakeContext::kUnknown;
   InterruptLevel level = InterruptLevel::kNone;
   std::uint32_t cpu = 0;  // the event's CPU
@@ -108,6 +111,18 @@ class RecordedSwitches {
   void on_run(const ThreadChange& change, const Processes& processes);
   // Forgets the thread that the CPU last switched to: a loss may hide a later switch.
   void on_lost(std::uint32_t cpu);
+  // Takes that `change`, an event of its CPU, brings a thread to to_cpu. Returns whether the thread
+  // may run there unseen: no event of that CPU was recorded so far, so it may not be recorded.
+  [[nodiscard]] bool may_hide(const ThreadChange& change) {
+    const auto to = static_cast<std::uint32_t>(change.to_cpu);
+    return (to >= cpus_.size() || !cpus_[to].seen) && to < kMostCpus && hides(change, to);
+  }
+  // Returns the CPUs for which may_hide() was true at least kMostWait before `end` and that have
+  // had no event since: they are not recorded.
+  [[nodiscard]] std::vector<std::uint32_t> unseen(Timestamp end) const;
+  [[nodiscard]] bool lacks_cpu(Timestamp at) const {
+    return !unseen_.empty() && !selected_ && !unseen(at).empty();
+  }
 
   // Returns whether the CPU runs its migration/N thread, which passes on wake-ups of other CPUs.
   [[nodiscard]] bool runs_stopper(std::uint32_t cpu) const {
@@ -127,20 +142,25 @@ class RecordedSwitches {
   // A few skips are normal: when tracing is switched off and on, and when a thread takes its
   // process's id because it executes a program.
   static constexpr std::uint64_t kLeastSkips = 2, kMostBetweenSkips = 1000;
+  static constexpr std::uint64_t kMostWait = 10'000'000;  // ns that a thread may wait for its CPU
   struct Skip {
     ThreadId to{}, from{};
   };
   struct Cpu {
     std::optional<ThreadId> thread;
     bool stopper = false;  // `thread` is the CPU's migration/N
+    bool seen = false;     // the recording has an event of the CPU
     std::uint64_t switches = 0, skips = 0;
     Skip first;
   };
+  Cpu* cpu_of(std::uint32_t cpu);
+  bool hides(const ThreadChange& change, std::uint32_t to);
   static bool is_stopper(std::string_view comm, std::uint32_t cpu);
   void note_skip(Cpu& cpu, const Skip& skip);
   void note(ThreadId thread, bool surely, const Processes& processes);
 
   std::vector<Cpu> cpus_;
+  std::map<std::uint32_t, Timestamp> unseen_;  // since when threads have been there
   std::optional<ThreadId> skipped_;
   bool selected_ = false;
   std::unordered_set<ThreadId> whole_;

@@ -114,8 +114,7 @@ void WaitTracker::run(Thread& thread, const ThreadChange& change, const Pipeline
   } else if (finds_ != Finds::kAll) {
     thread.since = change.at;
   } else if (thread.queue_known && thread.cpu != change.cpu) {
-    const Missing missing = runners_.is_unseen(thread.cpu) ? Missing::kCpu : Missing::kMigrations;
-    charge(thread, Part::kPreempted, ProvenCulprit(missing), change.at);
+    charge(thread, Part::kPreempted, ProvenCulprit(Missing::kMigrations), change.at);
   } else {
     if (!thread.queue_known && change.at > thread.since) ++counters_.cpu_assumed;
     divide(change.thread, thread, change.cpu, change.at);
@@ -153,9 +152,9 @@ const EndedWait* WaitTracker::finish(Timestamp end, const Pipeline& pipeline) {
     if (thread.state != Thread::State::kWaiting) continue;
     const bool is_first = thread.first == thread.shares.size();
     if ((is_first ? thread.since : thread.shares[thread.first].begin) >= end) continue;
-    // Other events may show that the thread runs, and it may run on a CPU without events.
+    // Other events may show that the thread runs, or that it may run unseen.
     const auto vcpu = pipeline.exits().state(id);
-    if (!vcpu || vcpu->state != State::kPreempted || runners_.is_unseen(thread.cpu)) continue;
+    if (!vcpu || vcpu->state != State::kPreempted) continue;
     if (!thread.queue_known)
       charge(thread, Part::kPreempted, ProvenCulprit(Missing::kMigrations), end);
     run(thread, {.cpu = thread.cpu, .thread = id, .at = std::max(end, thread.since)}, pipeline);
@@ -172,6 +171,8 @@ std::span<const WaitShare> WaitTracker::open(ThreadId id) const {
 
 void WaitTracker::on(const ThreadChange& change, const Pipeline& pipeline) {
   Thread* thread = finds_ == Finds::kWakers ? nullptr : threads_.find(change.thread);
+  if (thread != nullptr && pipeline.exits().hidden() == change.thread) [[unlikely]]
+    cut(*thread);
   switch (change.kind) {
     case ThreadChange::Kind::kLeaves:
       if (thread == nullptr && finds_ != Finds::kWakers && pipeline.vcpu(change.thread))
@@ -193,15 +194,18 @@ void WaitTracker::on(const ThreadChange& change, const Pipeline& pipeline) {
     case ThreadChange::Kind::kLost:
       cause_.on_lost(change.cpu);
       runners_.on_lost(change);
-      threads_.lose([this](Thread& lost) {
-        if (lost.state == Thread::State::kRunning) return;
-        lost.state = Thread::State::kRunning;
-        ++counters_.cut_by_loss;
-      });
+      threads_.lose([this](Thread& lost) { cut(lost); });
       break;
     case ThreadChange::Kind::kEnds:
       break;
   }
+}
+
+// Leaves out the thread's wait, because the thread may have run unseen.
+void WaitTracker::cut(Thread& thread) {
+  if (thread.state == Thread::State::kRunning) return;
+  thread.state = Thread::State::kRunning;
+  ++counters_.cut_by_loss;
 }
 
 void WaitTracker::end(ThreadId id) {

@@ -157,6 +157,7 @@ class WaitTracker {
   void charge(Thread& thread, Part part, const ProvenCulprit& culprit, Timestamp end,
               ThreadId root = {});
   void divide(ThreadId id, Thread& thread, std::uint32_t cpu, Timestamp end);
+  void cut(Thread& thread);
   static void drop(Thread& thread, Timestamp from, Timestamp until);
   void clear(Thread& thread);
   void make_room();

@@ -243,7 +243,7 @@ inline constexpr KernelEvent kRows[] = {
         {"prev_pid", "prev_state", "next_pid", "next_comm", "prev_prio"}),
     Row("sched:sched_wakeup", kScheduler, {kWakeup, false}, {"pid", "target_cpu", "common_flags"}),
     Row("sched:sched_waking", kScheduler, {kWakeup, true}, {"pid", "target_cpu", "common_flags"}),
-    Row("sched:sched_migrate_task", kScheduler, {kMigration, 0, kHalts}, {"pid", "dest_cpu"}),
+    Row("sched:sched_migrate_task", kScheduler, kMigration, {"pid", "dest_cpu"}),
     // The following events show who woke a vCPU: timers, devices, the disk.
     Row("timer:hrtimer_expire_entry", kForWakers, {kTimer, kTimerBegin, kHalts}, {"common_flags"}),
     Row("timer:hrtimer_expire_exit", kForWakers, {kTimer, kTimerEnd, kHalts}, {"common_flags"}),

@@ -656,6 +656,7 @@ class HostCpuTable : public TableSink {
     }
     const bool covers =
         pipeline.host_runs()->covers(Timestamp(data.start_ns), Timestamp(data.end_ns));
+    const bool lacks_cpus = pipeline.threads().switches().lacks_cpu(pipeline.end());
     const bool is_all =
         std::ranges::none_of(by_id, [](const auto& vm) { return vm.second.threads.empty(); });
     std::vector<HostVmRow> rows;
@@ -665,7 +666,7 @@ class HostCpuTable : public TableSink {
       if (row.threads.empty()) continue;
       row.vm = id;
       row.irq_time_apart = names.processes.irq_time_apart == true;
-      row.at_least |= data.counters.gaps != 0 || !covers;
+      row.at_least |= data.counters.gaps != 0 || !covers || lacks_cpus;
       row.is_all = is_all;
       row.cpus = static_cast<double>(row.ns) / length;
       for (HostThreadRow& thread : std::exchange(row.threads, {})) {

@@ -1,6 +1,7 @@
 #include "merge/report/notes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -184,6 +185,15 @@ void note_declarations(const Input& input, const Names& names, std::vector<std::
                   printable(input.trace_events)));
 }
 
+void note_unseen_cpus(const Pipeline& pipeline, std::vector<std::string>& notes) {
+  const RecordedSwitches& switches = pipeline.threads().switches();
+  if (!switches.lacks_cpu(pipeline.end())) return;
+  notes.push_back(
+      fmt::format("threads went to CPU {} of the host, of which nothing is in the recording: what "
+                  "ran there is not seen",
+                  fmt::join(switches.unseen(pipeline.end()), ", ")));
+}
+
 std::vector<std::string> notes_of(const PassEnd& pass) {
   std::vector<std::string> notes = pass.input().notes;
   note_sources(pass.timeline(), notes);
@@ -193,6 +203,7 @@ std::vector<std::string> notes_of(const PassEnd& pass) {
   if (model.cycles) notes.emplace_back(kCyclesNote);
   if (const auto from = pass.pipeline().exits().switches_from())
     notes.push_back(late_switches_note(*from, model.cycles));
+  note_unseen_cpus(pass.pipeline(), notes);
   return notes;
 }
 
@@ -239,7 +250,7 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
                     events::sched_wakeup.full_name));
   }
   if (report.wait_counters && report.wait_counters->cut_by_loss != 0) {
-    notes.push_back("waits during which events were lost are left out: " +
+    notes.push_back("waits in which time is not seen are left out: " +
                     grouped(report.wait_counters->cut_by_loss));
   }
   if (report.cycles) notes.emplace_back(kCyclesNote);

@@ -25,6 +25,9 @@ void note_sources(const Timeline& timeline, std::vector<std::string>& notes);
 // `names`, which are the pipeline's after reading.
 void note_declarations(const Input& input, const Names& names, std::vector<std::string>& notes);
 
+// Adds a note on CPUs of the host that were not recorded, though threads went there.
+void note_unseen_cpus(const Pipeline& pipeline, std::vector<std::string>& notes);
+
 // Returns the notes of a report, which must have its model and its vCPUs.
 [[nodiscard]] std::vector<std::string> notes_of(const ReportData& report,
                                                 const Capabilities& capabilities, bool several_vms);

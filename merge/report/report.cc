@@ -186,7 +186,7 @@ std::vector<CounterRow> counter_rows(const ReportData& report) {
   const std::string after_loss =
       exits.entry_after_loss == 0
           ? ""
-          : fmt::format(": {} of them follow a loss, which may have taken it",
+          : fmt::format(": {} of them follow time that is not seen, which may hide it",
                         exits.entry_after_loss == exits.entry_without_exit
                             ? "all"
                             : grouped(exits.entry_after_loss));

@@ -143,6 +143,7 @@ ReportData Aggregator::snapshot(const Naming& names) const {
   report.notes = input_.notes;
   note_sources(names.timeline, report.notes);
   note_declarations(input_, names.names, report.notes);
+  note_unseen_cpus(names.pipeline, report.notes);
   for (std::string& note : notes_of(report, input_.capabilities, names.vcpus.several_vms()))
     report.notes.push_back(std::move(note));
   report.not_recorded = not_recorded_text(report);

@@ -1202,7 +1202,7 @@ def host_cpu_before_the_vm_ran(trace):
     trace.entry(BEGIN + 31 * MS, 0, VCPU)
 
 
-@case(["report", "--host-cpu", "--from", "+0ms"], says=["main loop: qemu-system-x86 (tid 199)", "vCPU ×10"], never=["vCPU 20", "main loop: sh"])
+@case(["report", "--host-cpu", "--from", "+0ms"], says=["main loop: qemu-system-x86 (tid 199)", "vCPU ×10"], never=["vCPU ×20", "main loop: sh"])
 def wake_ups_with_another_event_between(trace):
     """The vCPU wakes the main loop 10 times; an event that no figure is made of comes after each sched_waking. QEMU's first
     thread was a shell's at first."""
@@ -1380,6 +1380,100 @@ def check(trapline, name, folder):
     wrong = [f"does not say: {text}" for text in says if text not in plain]
     wrong += [f"says: {text}" for text in never if text in plain]
     return [f"{name}: {line}" for line in wrong] + ([out] if wrong else [])
+
+
+def round_on_another_cpu(trace, begin, moves=True, wakeups=True):
+    """60 ms: CPU 0's vCPU halts and is woken for CPU 1, where it runs for 48 ms; then it is woken back to CPU 0."""
+    trace.entry(begin, 0, VCPU)
+    trace.exit(begin + 5 * MS, 0, VCPU, "HLT")
+    trace.switch(begin + 5 * MS + 3 * US, 0, VCPU, "S", IDLE)
+    for at, before, after in ((begin + 6 * MS, 0, 1), (begin + 58 * MS, 1, 0)):
+        trace.waking(at, 0, IDLE, VCPU, before, HARD)
+        if moves:
+            trace.add(at + 1, 0, IDLE, "sched_migrate_task",
+                      f"comm={VCPU[0]} pid={VCPU[1]} prio=120 orig_cpu={before} dest_cpu={after}", HARD)
+        if wakeups:
+            trace.wakeup(at + 2, 0, IDLE, VCPU, after, HARD)
+    trace.switch(begin + 58 * MS + 3 * US, 0, IDLE, "R", VCPU)
+
+
+UNSEEN = {"says": ["not seen vCPU 0 (tid 200)", "what ran there is not seen", "No stall of 10.0 ms or more"],
+          "never": ["for 8", "made no progress", "runnable and did not run", "has been in an exit"]}
+
+
+@case(["report", "--steal"], ["stalls"], **UNSEEN)
+def a_cpu_that_is_not_recorded(trace):
+    """CPU 1, where the vCPU is for 52 of 60 ms, is left out by a mask: it waited for some us."""
+    for i in range(3):
+        round_on_another_cpu(trace, BEGIN + i * 60 * MS)
+    trace.entry(BEGIN + 180 * MS, 0, VCPU)
+
+
+@case(["report", "--steal"], ["stalls"], **UNSEEN)
+def a_cpu_that_is_not_recorded_and_no_moves(trace):
+    """As above; only sched_switch and sched_waking were recorded."""
+    for i in range(3):
+        round_on_another_cpu(trace, BEGIN + i * 60 * MS, moves=False, wakeups=False)
+    trace.entry(BEGIN + 180 * MS, 0, VCPU)
+
+
+@case(["report", "--host-cpu"], says=["at least", "what ran there is not seen"], never=["ready to run"])
+def a_cpu_that_is_not_recorded_at_the_end(trace):
+    """The vCPU is woken for CPU 1, which is not recorded, 60 ms before the end, and runs there."""
+    round_on_another_cpu(trace, BEGIN)
+    trace.entry(BEGIN + 59 * MS, 0, VCPU)
+    trace.exit(BEGIN + 60 * MS, 0, VCPU, "HLT")
+    trace.switch(BEGIN + 60 * MS + 3 * US, 0, VCPU, "S", IDLE)
+    trace.waking(BEGIN + 61 * MS, 0, IDLE, VCPU, 0, HARD)
+    trace.wakeup(BEGIN + 61 * MS + US, 0, IDLE, VCPU, 1, HARD)
+    trace.switch(BEGIN + 120 * MS, 0, IDLE, "R", HOG)
+
+
+@case(["report", "--steal"], says=["20.0 ms 45.0% <0.1% - 50.0% 5.0%", "Stolen by"],
+      never=["not seen"])
+def a_wait_on_a_cpu_that_was_quiet(trace):
+    """CPU 1 runs a hog from before the recording on; the vCPU is woken for it and waits 10 ms, until it runs there."""
+    trace.entry(BEGIN, 0, VCPU)
+    trace.exit(BEGIN + 5 * MS, 0, VCPU, "HLT")
+    trace.switch(BEGIN + 5 * MS + 3 * US, 0, VCPU, "S", IDLE)
+    trace.waking(BEGIN + 6 * MS, 0, IDLE, VCPU, 0, HARD)
+    trace.wakeup(BEGIN + 6 * MS + US, 0, IDLE, VCPU, 1, HARD)
+    trace.switch(BEGIN + 16 * MS, 1, HOG, "R", VCPU)
+    trace.entry(BEGIN + 16 * MS + 5 * US, 1, VCPU)
+    trace.exit(BEGIN + 20 * MS, 1, VCPU, "CPUID")
+    trace.entry(BEGIN + 20 * MS + US, 1, VCPU)
+
+
+@case(["report"], ["report", "--host-cpu"], never=["guest 100.0%", "of 100 ms"], says=["not seen"])
+def a_cpu_whose_events_end_early(trace):
+    """CPU 1's buffer was full after 1 ms; its vCPU ran for 10 ms, slept, and is woken and moved after 50 ms."""
+    trace.switch(BEGIN, 1, IDLE, "R", ("CPU 1/KVM", 201))
+    trace.entry(BEGIN + MS, 1, ("CPU 1/KVM", 201), vcpu=1)
+    trace.waking(BEGIN + 50 * MS, 0, IDLE, ("CPU 1/KVM", 201), 1, HARD)
+    trace.add(BEGIN + 50 * MS + US, 0, IDLE, "sched_migrate_task",
+              "comm=CPU 1/KVM pid=201 prio=120 orig_cpu=1 dest_cpu=0", HARD)
+    trace.switch(BEGIN + 50 * MS + 3 * US, 0, IDLE, "R", ("CPU 1/KVM", 201))
+    trace.entry(BEGIN + 50 * MS + 5 * US, 0, ("CPU 1/KVM", 201), vcpu=1)
+    trace.exit(BEGIN + 60 * MS, 0, ("CPU 1/KVM", 201), "CPUID", vcpu=1)
+    trace.entry(BEGIN + 60 * MS + US, 0, ("CPU 1/KVM", 201), vcpu=1)
+
+
+@case(["report"], says=["not seen vCPU 0 (tid 200) 3 33 90.0 ms 81.1% <0.1% - 18.9%"], never=["it slept"])
+def a_cpu_whose_events_begin_late(trace):
+    """The vCPU sleeps 0.2 ms, goes to CPU 1, whose first event is at 70 ms, runs there, halts, and is woken back."""
+    trace.entry(BEGIN, 0, VCPU)
+    trace.exit(BEGIN + 51 * MS, 0, VCPU, "EPT_VIOLATION")
+    trace.switch(BEGIN + 51 * MS + 3 * US, 0, VCPU, "D", IDLE)
+    trace.waking(BEGIN + 68 * MS, 0, IDLE, VCPU, 1, HARD)
+    trace.add(BEGIN + 68 * MS + US, 0, IDLE, "sched_migrate_task",
+              f"comm={VCPU[0]} pid={VCPU[1]} prio=120 orig_cpu=1 dest_cpu=0", HARD)
+    trace.switch(BEGIN + 68 * MS + 4 * US, 0, IDLE, "R", VCPU)
+    trace.entry(BEGIN + 68 * MS + 8 * US, 0, VCPU)
+    trace.exit(BEGIN + 69 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 69 * MS + US, 0, VCPU)
+    trace.switch(BEGIN + 70 * MS, 1, ("swapper/1", 0), "R", HOG)
+    trace.exit(BEGIN + 90 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 90 * MS + US, 0, VCPU)
 
 
 def main():

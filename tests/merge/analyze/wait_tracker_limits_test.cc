@@ -93,6 +93,9 @@ TEST_F(WaitTrackerTest, WhatAThreadThatMovesHasNoRoomForIsUnknown) {
     Pipeline pipeline(PipelineOptions(), {&sink_});
     const auto push = [&](const Event& event) { ASSERT_TRUE(pipeline.push(event)); };
     std::uint64_t at = 1000;
+    for (const int cpu : {1, 2, 3})  // all CPUs are recorded
+      push(make(at, static_cast<std::uint32_t>(cpu), ThreadId{8},
+                SchedWakeup{ThreadId{6}, cpu, true}));
     push(exit(at));
     push(sched(at += 10, kVcpu0, ThreadId{7}));
     for (const std::uint32_t cpu : {0u, 1u}) {

@@ -82,8 +82,7 @@ TEST_F(WaitTrackerTest, WhereACpuIsNotRecordedAnIdleOneProvesNothing) {
   const auto unseen = "unknown " + std::to_string(static_cast<int>(Missing::kCpu)) + " ";
   play({exit(100), sched(200, kVcpu0, kIdle, false), waking(260), wakeup(262, 2),
         sched(300, kIdle, kVcpu0), entry(400)});
-  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", unseen + "40"));
-  shares_.clear();
+  EXPECT_THAT(shares_, IsEmpty());  // it may have run there
   play({exit(500), sched(600, kVcpu0, ThreadId{9}), sched(605, ThreadId{9}, kIdle),
         sched(700, kIdle, kVcpu0), entry(800)});
   EXPECT_THAT(shares_, ElementsAre("9 5", unseen + "95"));
@@ -236,9 +235,8 @@ TEST_F(WaitTrackerTest, OtherCpusDoNotMatter) {
 }
 
 TEST_F(WaitTrackerTest, AMigrationMovesTheWaitToTheOtherCpu) {
-  play({exit(100), on(1, sched(150, ThreadId{9}, ThreadId{8})), migrate(160, 1),
-        sched(200, kVcpu0, ThreadId{7}), migrate(240, 1), on(1, sched(300, ThreadId{8}, kVcpu0)),
-        on(1, entry(400))});
+  play({exit(100), on(1, sched(150, ThreadId{9}, ThreadId{8})), sched(200, kVcpu0, ThreadId{7}),
+        migrate(240, 1), on(1, sched(300, ThreadId{8}, kVcpu0)), on(1, entry(400))});
   EXPECT_THAT(shares_, ElementsAre("7 40", "8 60"));
 }
 

@@ -151,11 +151,12 @@ Event woken_by(ThreadId waker, std::uint64_t at,
 
 TEST_F(PerfettoFlowsTest, AWakeupLeadsToThePartThatFollowsTheBlockedOne) {
   // sched_wakeup after sched_waking is the same one.
-  EXPECT_THAT(play({exit(100), switch_out(110, false), woken_by(kVcpu1, 150), woken_by(kVcpu1, 155),
-                    switch_in(160), switch_out(170, false),
-                    woken_by(kOtherThread, 180, SchedWakeup::Context::kInterrupt), switch_in(190),
-                    entry(200)}),
-              ElementsAre("VM wakeup 150 > VM part 150", "VM wakeup 180 > VM part 180"));
+  const Event again = make(155, 1, kVcpu1, SchedWakeup{kVcpu0, 1, false});
+  EXPECT_THAT(
+      play({exit(100), switch_out(110, false), woken_by(kVcpu1, 150), again, switch_in(160),
+            switch_out(170, false), woken_by(kOtherThread, 180, SchedWakeup::Context::kInterrupt),
+            switch_in(190), entry(200)}),
+      ElementsAre("VM wakeup 150 > VM part 150", "VM wakeup 180 > VM part 180"));
 }
 
 TEST_F(PerfettoFlowsTest, AWakeupOutsideOfAnExitOrOfARunningThreadIsNone) {

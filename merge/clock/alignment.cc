@@ -51,11 +51,11 @@ void add_brackets(const SourceClock& witness, const Clock& from, const Clock& to
     const SyncPoint& p = entry.point;
     const auto has = [&p](ClockId id) { return p.before.at(id) != 0 && p.after.at(id) != 0; };
     if (stamps_from && to_id && has(*to_id)) {
-      brackets.push_back(
-          ClockBound::stamp(p.stamp, p.before.at(*to_id), p.after.at(*to_id), entry.series));
+      brackets.push_back(ClockBound::readings(p.stamp, p.stamp, p.before.at(*to_id),
+                                              p.after.at(*to_id), entry.series));
     } else if (stamps_to && from_id && has(*from_id)) {
-      brackets.push_back(
-          ClockBound::reading(p.before.at(*from_id), p.after.at(*from_id), p.stamp, entry.series));
+      brackets.push_back(ClockBound::readings(p.before.at(*from_id), p.after.at(*from_id), p.stamp,
+                                              p.stamp, entry.series));
     } else if (from_id && to_id && has(*from_id) && has(*to_id)) {
       // All readings before the marker were taken before all readings after it.
       brackets.push_back(ClockBound::readings(p.before.at(*from_id), p.after.at(*from_id),

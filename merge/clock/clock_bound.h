@@ -47,19 +47,8 @@ struct ClockBound {
                                      std::uint64_t group = 0) {
     return {source, low, source, high, group};
   }
-  // Makes the bound of a source's stamp between two readings of the target's clock.
-  [[nodiscard]] static ClockBound stamp(std::uint64_t source, std::uint64_t before,
-                                        std::uint64_t after, std::uint64_t group = 0,
-                                        std::uint64_t grain = kGrain) {
-    return {source + grain, before, source, after + kGrain, group};
-  }
-  // Makes the bound of a target's reading between two readings of the source's clock.
-  [[nodiscard]] static ClockBound reading(std::uint64_t before, std::uint64_t after,
-                                          std::uint64_t target, std::uint64_t group = 0,
-                                          std::uint64_t grain = kGrain) {
-    return {after + kGrain, target, before, target + grain, group};
-  }
-  // Makes the bound of an action before and after which both clocks were read.
+  // Makes the bound of an action before and after which both clocks were read. A stamp is both
+  // readings of its clock.
   [[nodiscard]] static ClockBound readings(std::uint64_t source_before, std::uint64_t source_after,
                                            std::uint64_t target_before, std::uint64_t target_after,
                                            std::uint64_t group = 0) {

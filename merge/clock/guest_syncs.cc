@@ -25,7 +25,8 @@ Result<Relation> relation_from(ClockId clock, const std::vector<clocks::SyncEntr
   for (const clocks::SyncEntry& entry : entries) {
     const std::uint64_t before = entry.point.before.at(clock), after = entry.point.after.at(clock);
     if (before == 0 || after == 0) continue;
-    brackets.push_back(ClockBound::reading(before, after, entry.point.stamp, entry.series));
+    brackets.push_back(
+        ClockBound::readings(before, after, entry.point.stamp, entry.point.stamp, entry.series));
   }
   if (brackets.empty()) return fail("no sync record has both clocks");
   const bool same_unit = stamps.cycles == (clock == ClockId::kTsc);

@@ -134,11 +134,12 @@ inline ClockBound true_bound(Random& random, const RatePath& path, long double s
   const long double below = share == 0 ? 0 : share == 1 ? width : width * random.real(0, 1);
   const long double above = share == 0 ? width : share == 1 ? 0 : width - below;
   if (random.one_in(3)) {  // a reading of the target's clock between two of the source's
-    return ClockBound::reading(floor_of(source - below), floor_of(source + above),
-                               path.read(source), group);
+    return ClockBound::readings(floor_of(source - below), floor_of(source + above),
+                                path.read(source), path.read(source), group);
   }
-  ClockBound bound = ClockBound::stamp(floor_of(source), path.read(source - below),
-                                       path.read(source + above), group);
+  ClockBound bound =
+      ClockBound::readings(floor_of(source), floor_of(source), path.read(source - below),
+                           path.read(source + above), group);
   if (random.one_in(6))
     bound.at_least = ClockBound::kNoLow;
   else if (random.one_in(6))

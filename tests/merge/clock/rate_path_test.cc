@@ -94,8 +94,9 @@ TEST(RatePath, TheErrorBetweenTwoSeriesIsWhatTheAssumptionAllowsAndNoMore) {
     std::vector<ClockBound> bounds;
     for (const long double at : {first, first + apart}) {
       const std::uint64_t target = path.read(at);
-      bounds.push_back(ClockBound::stamp(static_cast<std::uint64_t>(at), target - 500, target + 500,
-                                         bounds.size()));
+      bounds.push_back(ClockBound::readings(static_cast<std::uint64_t>(at),
+                                            static_cast<std::uint64_t>(at), target - 500,
+                                            target + 500, bounds.size()));
     }
     const auto relation = Relation::fit(bounds, {RateWindow{1 - 1e-3, 1 + 1e-3}, ppm});
     ASSERT_TRUE(relation) << relation.error().message;
@@ -111,8 +112,9 @@ TEST(RatePath, TheErrorBetweenTwoSeriesIsWhatTheAssumptionAllowsAndNoMore) {
 TEST(RatePath, OutsideOfAllSeriesTheErrorGrowsByTheChange) {
   std::vector<ClockBound> bounds;
   for (std::uint64_t i = 0; i <= 10; ++i)
-    bounds.push_back(ClockBound::stamp(50 * kSecond + i * kSecond, 70 * kSecond + i * kSecond,
-                                       70 * kSecond + i * kSecond + 100, i));
+    bounds.push_back(ClockBound::readings(50 * kSecond + i * kSecond, 50 * kSecond + i * kSecond,
+                                          70 * kSecond + i * kSecond,
+                                          70 * kSecond + i * kSecond + 100, i));
   const auto relation =
       Relation::fit(bounds, {kNanoseconds, 10}, Interval{40 * kSecond, 80 * kSecond});
   ASSERT_TRUE(relation);
@@ -131,7 +133,7 @@ TEST(RatePath, AClockThatWasSlewedOrSetFurtherIsRefusedWithTheTime) {
     for (std::uint64_t i = 0; i < 10; ++i) {
       const std::uint64_t at = 1000 * kSecond + i * kSecond;
       const std::uint64_t target = path.read(static_cast<long double>(at));
-      bounds.push_back(ClockBound::stamp(at, target - 500, target + 500, i));
+      bounds.push_back(ClockBound::readings(at, at, target - 500, target + 500, i));
     }
     const auto refused = Relation::fit(bounds, {RateWindow{0.8, 1.2}, kSlewedPpm});
     ASSERT_FALSE(refused);
@@ -146,8 +148,8 @@ TEST(RatePath, AClockThatWasSlewedOrSetFurtherIsRefusedWithTheTime) {
     for (std::uint64_t i = 0; i < 10; ++i) {
       const std::uint64_t at = 1000 * kSecond + i * kSecond;
       const std::uint64_t target = path.read(static_cast<long double>(at));
-      bounds.push_back(ClockBound::stamp(at, target - 500, target + 500, i));
-      turned.push_back(ClockBound::stamp(target, at - 500, at + 500, i));
+      bounds.push_back(ClockBound::readings(at, at, target - 500, target + 500, i));
+      turned.push_back(ClockBound::readings(target, target, at - 500, at + 500, i));
     }
     const auto refused = Relation::fit(bounds, {kNanoseconds, kSlewedPpm});
     ASSERT_FALSE(refused);

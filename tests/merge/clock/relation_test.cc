@@ -25,7 +25,7 @@ TEST(Relation, TwoHundredPpmOfDriftOverTenRecordsAreFoundToAPpm) {
   std::vector<ClockBound> bounds;
   for (std::uint64_t i = 0; i < 10; ++i) {
     const std::uint64_t at = 5 * kSecond + i * kSecond, target = path.read(at);
-    bounds.push_back(ClockBound::stamp(at, target - 500, target + 500, i));
+    bounds.push_back(ClockBound::readings(at, at, target - 500, target + 500, i));
   }
   const auto relation = Relation::fit(bounds, {kNanoseconds, kSteadyPpm});
   ASSERT_TRUE(relation);
@@ -110,7 +110,8 @@ TEST(Relation, NoRecordsAndOneSidedOnesAreErrors) {
   ASSERT_FALSE(relation);
   EXPECT_THAT(relation.error().message, ::testing::HasSubstr("one side only"));
   // Beyond any clock: left out.
-  const ClockBound absurd = ClockBound::stamp(~std::uint64_t{0} - 5, ~std::uint64_t{0} - 9, 7);
+  const ClockBound absurd =
+      ClockBound::readings(~std::uint64_t{0} - 5, ~std::uint64_t{0} - 5, ~std::uint64_t{0} - 9, 7);
   EXPECT_FALSE(Relation::fit(std::vector<ClockBound>(3, absurd), {kNanoseconds, 0}));
 }
 

@@ -352,7 +352,8 @@ TEST(EnvelopeLines, APieceDoesNotRunBackwards) {
 TEST(EnvelopeLines, ATargetsTimeIsReachedAtItsSource) {
   std::vector<ClockBound> bounds;
   for (std::uint64_t i = 1; i < 20; ++i)
-    bounds.push_back(ClockBound::reading(1000 * i, 1000 * i + 10, 7000 + 1000 * i + 5, i));
+    bounds.push_back(
+        ClockBound::readings(1000 * i, 1000 * i + 10, 7000 + 1000 * i + 5, 7000 + 1000 * i + 5, i));
   const auto relation = Relation::fit(bounds, {kNanoseconds, 0});
   ASSERT_TRUE(relation);
   EXPECT_EQ(relation->interval().last, 19'011u);

@@ -102,8 +102,11 @@ void IrqTracker::raise(const KvmIrq& irq, const Event& event) {
   const bool is_msi = irq.step == IrqStep::kMsi;
   Thread* thread = threads_.get(event.thread, kMost);
   if (thread == nullptr) return;
-  thread->raise = {is_msi ? IrqSpan::Origin::kMsi : IrqSpan::Origin::kLine, irq.pin, event.at,
-                   irq.level};
+  thread->raise = {};
+  thread->raise.open = irq.level;
+  thread->raise.span.origin = is_msi ? IrqSpan::Origin::kMsi : IrqSpan::Origin::kLine;
+  thread->raise.span.pin = irq.pin;
+  thread->raise.span.raised = event.at;
   if (thread->state == Thread::State::kIdle) return;
   // A second raise is not caused by this notify alone.
   if (thread->state != Thread::State::kNotified || (!is_msi && !irq.level))
@@ -162,12 +165,9 @@ void IrqTracker::pend(const Key& key, const Event& event) {
     return;
   }
   IrqSpan& span = place->second;
-  span.vector = std::get<2>(key);
   span.raised = event.at;
-  if (!raised.open || raised.routed) return;
-  span.origin = raised.origin;
-  span.pin = raised.pin;
-  span.raised = raised.at;
+  if (raised.open && !raised.routed) span = raised.span;
+  span.vector = std::get<2>(key);
 }
 
 bool IrqTracker::inject(const Key& key, Timestamp at, std::uint64_t request) {
@@ -186,11 +186,7 @@ bool IrqTracker::inject(const Key& key, Timestamp at, std::uint64_t request) {
 void IrqTracker::latch(const KvmIrq& irq, const Event& event, ThreadId process) {
   const Thread* thread = threads_.find(event.thread);
   if (!irq.level || thread == nullptr || !thread->raise.open) return;
-  IrqSpan span;
-  span.origin = thread->raise.origin;
-  span.pin = thread->raise.pin;
-  span.raised = thread->raise.at;
-  pic_.latch(process, irq.pin, span);
+  pic_.latch(process, irq.pin, thread->raise.span);
 }
 
 void IrqTracker::on_inject(const KvmIrq& irq, const Event& event, ThreadId process) {

@@ -158,9 +158,7 @@ class IrqTracker {
   // Marks arm64's interrupt numbers in told_, in contrast to x86's vectors.
   static constexpr std::uint32_t kSpi = 1u << 31;
   struct Raise {
-    IrqSpan::Origin origin = IrqSpan::Origin::kLocal;
-    std::uint32_t pin = 0;
-    Timestamp at;
+    IrqSpan span;  // its origin, pin and time
     bool open = false;
     // The IOAPIC has handled the raise: a later acceptance belongs to another interrupt.
     bool routed = false;

@@ -36,6 +36,8 @@ struct ExitModel {
 
   [[nodiscard]] bool operator==(const ExitModel&) const = default;
 
+  // Returns whether exits are recorded.
+  [[nodiscard]] bool has_exits() const { return !from_userspace_exit || userspace_exits; }
   // Returns whether exits have durations.
   [[nodiscard]] bool durations() const { return user_end != UserEnd::kNone; }
   // Returns the states whose times the events show. The time in other states is not known, which is

@@ -65,7 +65,7 @@ std::string StackTree::text(StackId stack) const {
 void GuestStacks::account(Thread& thread, Timestamp at) {
   Frames& frames = frames_of(thread);
   std::uint64_t ns = 0;
-  if (runs_ == GuestRuns::kOnThread) {
+  if (on_thread_) {
     const auto guest = thread.time.take_guest(at);
     if (!guest) return account_thread(thread, at);
     ns = *guest;
@@ -80,7 +80,7 @@ void GuestStacks::account(Thread& thread, Timestamp at) {
   times_of(frames.back().stack).guest_ns += ns;
 }
 
-// Does what account() does, with GuestRuns::kOnThread: the thread's own events, not exits, show how
+// Does what account() does, without exits: the thread's own events, not exits, show how
 // its time was spent.
 void GuestStacks::account_thread(Thread& thread, Timestamp at) {
   const OwnTime own = thread.time.take(at);
@@ -101,7 +101,7 @@ void GuestStacks::cut(Frames& frames, std::uint32_t depth, const Event& event, s
     Frame& frame = frames.back();
     if (!keep_calls_ || !frame.seen) continue;
     const bool complete = is_return && frame.depth == depth;
-    if (runs_ == GuestRuns::kOnThread && frame.losses != losses_) frame.own.cut = true;
+    if (on_thread_ && frame.losses != losses_) frame.own.cut = true;
     // The end given to finish() is the host's, and may be before the guest's last records.
     ended_.push_back({event.thread, event.machine, task, frame.stack, frame.depth, frame.begin,
                       std::max(frame.begin, event.at), complete, frame.own});
@@ -162,7 +162,7 @@ void GuestStacks::finish(Timestamp at) {
   Event event;
   event.at = at;
   for (auto& entry : threads_.entries())
-    if (runs_ == GuestRuns::kOnThread) account_thread(entry.state, at);
+    if (on_thread_) account_thread(entry.state, at);
   for (auto& [thread, state] : threads_.entries()) {
     event.thread = thread;
     event.machine = state.machine;
@@ -203,10 +203,10 @@ void GuestStacks::on(const Event& event, ThreadChanges changes) {
     ++losses_;
     threads_.lose([&](Thread& lost) {
       lost.in_guest = false;
-      if (runs_ == GuestRuns::kOnThread) lost.time.on_loss(event.at);
+      if (on_thread_) lost.time.on_loss(event.at);
     });
   }
-  if (runs_ == GuestRuns::kOnThread) return;
+  if (on_thread_) return;
   for (const ThreadChange& change : changes) {
     if (!change.leaves()) continue;
     Thread* thread = threads_.find(change.thread);  // kvm_exit may come when the thread is back

@@ -112,16 +112,8 @@ class StackTree {
   std::array<Recent, 256> recent_;
 };
 
-// How a recording shows when a thread runs the guest.
-enum class GuestRuns : std::uint8_t {
-  kBetweenExits,  // from kvm_entry to kvm_exit
-  kOnThread,      // no exits are recorded (TCG): whenever the thread is on a CPU, see VcpuTime
-};
 [[nodiscard]] constexpr bool has_exits(const Capabilities& has) {
   return has.kvm_exit || has.kvm_userspace_exit;
-}
-[[nodiscard]] constexpr GuestRuns choose_guest_runs(const Capabilities& has) {
-  return has_exits(has) ? GuestRuns::kBetweenExits : GuestRuns::kOnThread;
 }
 
 class GuestStacks {
@@ -129,14 +121,14 @@ class GuestStacks {
   static constexpr std::size_t kMostThreads = 1u << 16;
   static constexpr std::uint32_t kMostDepth = 1024;
 
-  // `keep_calls`: ended() shall return the calls that an event ended.
-  explicit GuestStacks(Names& names, bool keep_calls = false,
-                       GuestRuns runs = GuestRuns::kBetweenExits)
-      : stacks_(names), keep_calls_(keep_calls), runs_(runs) {}
+  // `keep_calls`: ended() shall return the calls that an event ended. `on_thread`: no exits are
+  // recorded (TCG), so the guest runs whenever the thread is on a CPU (VcpuTime).
+  explicit GuestStacks(Names& names, bool keep_calls = false, bool on_thread = false)
+      : stacks_(names), keep_calls_(keep_calls), on_thread_(on_thread) {}
 
   // Takes GuestCall, KvmExit, KvmEntry and Lost events; ignores others.
   void on(const Event& event, ThreadChanges changes);
-  // GuestRuns::kOnThread: takes the scheduler's and QEMU's events. `vmm_event` is the QEMU event of
+  // Without exits: takes the scheduler's and QEMU's events. `vmm_event` is the QEMU event of
   // a Marker, or nullptr.
   void on_host(const Event& event, ThreadChanges changes, const VmmEvent* vmm_event);
   // Returns the calls that the last event ended, the innermost first.
@@ -159,11 +151,11 @@ class GuestStacks {
   [[nodiscard]] std::string text(StackId stack) const { return stacks_.text(stack); }
   // Returns the times of functions, indexed by NameId.
   [[nodiscard]] const std::vector<GuestFunctionTimes>& functions() const { return functions_; }
-  // GuestRuns::kBetweenExits: returns the own time of each stack's innermost function, indexed by
+  // With exits: returns the own time of each stack's innermost function, indexed by
   // StackId.
   [[nodiscard]] const std::vector<GuestTime>& by_stack() const { return by_stack_; }
   [[nodiscard]] std::uint64_t records() const { return records_; }
-  // GuestRuns::kOnThread: returns the threads that made the records; their `exits` are calls.
+  // Without exits: returns the threads that made the records; their `exits` are calls.
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus() const;
   [[nodiscard]] const CallCounters& counters() const { return counters_; }
 
@@ -176,7 +168,7 @@ class GuestStacks {
     bool seen = false;
     Timestamp begin;
     std::uint64_t losses = 0;  // number of losses before the call began
-    OwnTime own = {};          // only for GuestRuns::kOnThread
+    OwnTime own = {};          // only without exits
   };
   using Frames = std::vector<Frame>;  // by depth
   struct Thread {
@@ -186,8 +178,8 @@ class GuestStacks {
     bool in_guest = false;          // since `mark`, as far as the recording shows
     Timestamp mark;
     MachineId machine = MachineId::kHost;  // the machine of the records
-    VcpuTime time;                         // only for GuestRuns::kOnThread
-    VcpuTotals totals;                     // only for GuestRuns::kOnThread
+    VcpuTime time;                         // only without exits
+    VcpuTotals totals;                     // only without exits
   };
   void cut(Frames& frames, std::uint32_t depth, const Event& event, std::uint64_t task,
            bool is_return);
@@ -218,7 +210,7 @@ class GuestStacks {
   std::unordered_map<std::uint64_t, Frames> tasks_;  // by source and task
   std::uint64_t records_ = 0, losses_ = 0;
   bool keep_calls_;
-  GuestRuns runs_;
+  bool on_thread_;
   CallCounters counters_;
   std::vector<FunctionCall> ended_;
   std::optional<FunctionCall> begun_;

@@ -40,8 +40,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
       processes_(options_.processes),
       tracker_(options_.model, reader_, detail_of(selected_), &processes_),
       threads_(&processes_, has(selected_, kOfThreads)),
-      stacks_(names_, has(selected_, SpanClass::kFunctions | SpanClass::kCalls),
-              options_.guest_runs),
+      stacks_(names_, has(selected_, SpanClass::kFunctions | SpanClass::kCalls), on_thread()),
       placement_(options_.placement_errors),
       to_(std::numeric_limits<std::uint64_t>::max()) {
   for (SpanSink* sink : all)

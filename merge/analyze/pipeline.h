@@ -46,7 +46,6 @@ class StallTracker;
 
 struct PipelineOptions {
   ExitModel model;
-  GuestRuns guest_runs = GuestRuns::kBetweenExits;
   const tracetool::Declarations* declared = nullptr;  // the VMM's events, or null; borrowed
   const SymbolTable* symbols = nullptr;               // the guest's symbols, or null; borrowed
   Processes processes;                                // processes known beforehand
@@ -194,7 +193,7 @@ class Pipeline {
     end_ = std::max(end_, at);
   }
   [[nodiscard]] bool is_of_guest(const Event& event) const;
-  [[nodiscard]] bool on_thread() const { return options_.guest_runs == GuestRuns::kOnThread; }
+  [[nodiscard]] bool on_thread() const { return !options_.model.has_exits(); }
   void on_guest(const Event& event);
   void tell_calls();
   void tell_states();

@@ -53,7 +53,6 @@ PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
   PipelineOptions options;
   options.model = choose_exit_model(input.capabilities,
                                     timeline.size() != 0 && timeline.source(0).info().cycles);
-  options.guest_runs = choose_guest_runs(input.capabilities);
   options.declared = &input.declared;
   options.symbols = &input.symbols;
   options.processes = input.processes;

@@ -162,7 +162,6 @@ std::uint64_t read_all(std::unique_ptr<Source> source, Times times,
   PipelineOptions options;
   const Capabilities has = source->capabilities();
   options.model = choose_exit_model(has, source->info().cycles);
-  options.guest_runs = choose_guest_runs(has);
   options.roles = {source->info().role};
   options.declared = declared;
   (void)source->describe();

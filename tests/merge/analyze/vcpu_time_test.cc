@@ -27,7 +27,8 @@ class OwnTimesTest : public testing::Test, protected SpanSink {
 
   static PipelineOptions options() {
     PipelineOptions how;
-    how.guest_runs = GuestRuns::kOnThread;
+    how.model.from_userspace_exit = true;
+    how.model.userspace_exits = false;
     return how;
   }
   static Event enter(std::uint64_t at, std::uint32_t depth, std::string_view name) {

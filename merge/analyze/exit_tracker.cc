@@ -583,7 +583,6 @@ std::optional<VcpuState> ExitTracker::state(ThreadId id) const {
   result.vcpu = thread->totals.vcpu;
   result.begin = thread->mark;
   result.off_cpu = thread->off_since;
-  result.user_begin = thread->user_begin;
   const bool ended = thread->phase == Thread::Phase::kEnded;
   if (thread->phase != Thread::Phase::kGone) result.state = open_state(*thread);
   if (thread->phase == Thread::Phase::kGuest) result.where = Where::kGuest;

@@ -145,7 +145,6 @@ struct VcpuState {
   ExitReason reason;                 // reason of the exit that the vCPU is in
   Timestamp begin;                   // when that exit, the guest's run or the state began
   std::uint64_t halted_ns = 0;       // halted time of that exit so far
-  Timestamp user_begin;              // when the last time in user space began; 0: none yet
   bool in_fault = false;             // for kKernel: in a page fault
   std::optional<Timestamp> off_cpu;  // when the thread was last switched out
   // Set if the exit's end is known and the thread's next event will return the exit (recordings

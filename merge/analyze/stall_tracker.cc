@@ -531,7 +531,6 @@ void StallTracker::tell_gaps(const Thread& thread, const StateRun& piece, bool p
     if (cut.end <= cut.begin) continue;
     Gap::Vcpu& vcpu = gap.vcpus[thread.id];
     if (piece.state == State::kHalted && !page) {
-      vcpu.halted_ns += elapsed(cut.begin, cut.end);
       vcpu.shares.add({StallCause::kHalted, Culprit(), elapsed(cut.begin, cut.end)});
     } else if (piece.state <= State::kHalted || piece.state == State::kPaused) {
       vcpu.stopped_ns += elapsed(cut.begin, cut.end);

@@ -188,7 +188,7 @@ class StallTracker {
     bool open = false;
     struct Vcpu {
       Timestamp left{};  // when it left the guest
-      std::uint64_t stopped_ns = 0, halted_ns = 0;
+      std::uint64_t stopped_ns = 0;
       StallShares shares;
     };
     std::map<ThreadId, Vcpu> vcpus;

@@ -173,8 +173,7 @@ struct KvmDetail {
 
 // kvm_write_tsc_offset: from this event on, the vCPU's TSC is the host's plus `next`.
 struct KvmTscOffset {
-  std::int32_t vcpu;
-  std::uint64_t previous, next;
+  std::uint64_t next;
 };
 struct KvmVcpuWakeup {
   std::uint64_t ns;
@@ -186,7 +185,6 @@ struct KvmWfx {
 };
 struct KvmHaltPoll {
   std::uint32_t now, before;
-  std::int32_t vcpu;
 };
 struct SchedSwitch {
   // kStopped: by a signal or a tracer; kDead: the thread ended.

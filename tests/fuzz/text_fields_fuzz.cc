@@ -303,10 +303,10 @@ auto members(const KvmStateLoad& e) { return std::tuple(e.vcpu); }
 auto members(const KvmDetail& e) {
   return std::tuple(e.value, e.data, e.kind, e.access, e.unsatisfied);
 }
-auto members(const KvmTscOffset& e) { return std::tuple(e.vcpu, e.previous, e.next); }
+auto members(const KvmTscOffset& e) { return std::tuple(e.next); }
 auto members(const KvmNested& e) { return std::tuple(e.step); }
 auto members(const KvmVcpuWakeup& e) { return std::tuple(e.ns, e.waited, e.valid); }
-auto members(const KvmHaltPoll& e) { return std::tuple(e.now, e.before, e.vcpu); }
+auto members(const KvmHaltPoll& e) { return std::tuple(e.now, e.before); }
 auto members(const KvmIrq& e) { return std::tuple(e.step, e.level, e.pin, e.vector, e.vcpu); }
 auto members(const SchedSwitch& e) {
   return std::tuple(e.prev, e.next, e.runnable, e.next_comm, e.left, e.fair);

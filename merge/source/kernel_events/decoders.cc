@@ -215,13 +215,13 @@ void decode(const Schema& s, const RecordedEvent& e, Payload& out) {
       return put(out,
                  KvmDetail{s.get(e, 0), s.get(e, 1), s.kind<DetailKind>(), Access::kNone, false});
     case kTscOffset:
-      return put(out, KvmTscOffset{i32(s, e, 0, kNoVcpu), s.get(e, 1), s.get(e, 2)});
+      return put(out, KvmTscOffset{s.get(e, 2)});
     case kVcpuWakeup:
       return put(out, KvmVcpuWakeup{s.get(e, 0), s.get(e, 1) != 0, s.get(e, 2) != 0});
     case kWfx:
       return put(out, KvmWfx{s.get(e, 0) != 0});
     case kHaltPoll:
-      return put(out, KvmHaltPoll{u32(s, e, 0), u32(s, e, 1), i32(s, e, 2, kNoVcpu)});
+      return put(out, KvmHaltPoll{u32(s, e, 0), u32(s, e, 1)});
     case kIrqLine:
       return put(out,
                  KvmIrq{s.kind<IrqStep>(), s.get(e, 1) != 0, u32(s, e, 0), kNoVector, kNoVcpu});

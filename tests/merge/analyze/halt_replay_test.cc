@@ -55,7 +55,7 @@ class HaltCostTest : public testing::Test {
     return make(at, 0, kVcpu0, KvmVcpuWakeup{ns, waited, true});
   }
   static Event interval(std::uint64_t at, std::uint32_t now, std::uint32_t before) {
-    return make(at, 0, kVcpu0, KvmHaltPoll{now, before, 0});
+    return make(at, 0, kVcpu0, KvmHaltPoll{now, before});
   }
   [[nodiscard]] const HaltTracker::Thread& vcpu() const { return *tracker_.find(kVcpu0); }
   Processes processes_;

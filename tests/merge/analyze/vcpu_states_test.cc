@@ -416,13 +416,6 @@ TEST_P(VcpuStatesTest, WhatIsNotSeenAfterALossIsOneRunWhateverElseIsLost) {
   EXPECT_EQ(tracker_->state_runs()[0].end.ns(), 200u);
 }
 
-TEST_P(VcpuStatesTest, WhenAVcpuWentToUserSpaceIsToldOfItsExitAlone) {
-  play({entry(50), exit(100), to_user(110), run_ioctl(120)});
-  EXPECT_EQ(tracker_->state(kVcpu0)->user_begin.ns(), 110u);
-  play({entry(130), exit(200)});
-  EXPECT_EQ(tracker_->state(kVcpu0)->user_begin, Timestamp());
-}
-
 TEST_P(VcpuStatesTest, WithoutExitsToUserSpaceNothingTellsWhetherAVcpuIsOffline) {
   model_.userspace_exits = false;
   play({entry(50), exit(100), entry(110)});

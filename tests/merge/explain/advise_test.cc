@@ -354,9 +354,9 @@ TEST_F(AdviceTest, APollBeforeASleepIsSavedAndOneThatEndedTheHaltAtMost) {
     guest(1000);
     // It polls for 100, and then sleeps; after the next halt it polls for 50 with success.
     play(exit(now_, kSvmHlt), switch_out(now_ + 100, false), wake(now_ + 900),
-         switch_in(now_ + 910), make(now_ + 920, 0, kVcpu0, KvmHaltPoll{100, 100, 0}),
+         switch_in(now_ + 910), make(now_ + 920, 0, kVcpu0, KvmHaltPoll{100, 100}),
          make(now_ + 920, 0, kVcpu0, KvmVcpuWakeup{920, true, true}), entry(now_ + 930),
-         exit(now_ + 1000, kSvmHlt), make(now_ + 1050, 0, kVcpu0, KvmHaltPoll{100, 100, 0}),
+         exit(now_ + 1000, kSvmHlt), make(now_ + 1050, 0, kVcpu0, KvmHaltPoll{100, 100}),
          make(now_ + 1050, 0, kVcpu0, KvmVcpuWakeup{50, false, true}), entry(now_ + 1060));
     now_ += 1060;
   }

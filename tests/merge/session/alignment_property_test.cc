@@ -64,7 +64,7 @@ class World {
   }
   // Runs, leaves, and so on; says who and when it is now and then.
   void run(Guest& guest, std::uint32_t number) {
-    event(guest, kFirst - 1'000, KvmTscOffset{0, 0, guest.tsc_offset});
+    event(guest, kFirst - 1'000, KvmTscOffset{guest.tsc_offset});
     std::uint64_t now = kFirst + below(1'000'000);
     event(guest, now, KvmEntry{0});
     for (std::uint32_t round = 0; round < 3; ++round) {

@@ -987,7 +987,7 @@ inline void ExitTracker::on(const Event& event, const ThreadChange& change) {
   back_[cpu] = thread;
 }
 
-// Takes that the thread ran on a CPU that is not recorded, from the time that was accounted to `at`.
+// Takes that the thread ran unseen from the time that was accounted to `at`.
 [[gnu::noinline]] void ExitTracker::close_as_hidden(Thread& thread, Timestamp at) {
   thread.may_hide = false;
   if (thread.phase == Thread::Phase::kGone || thread.phase == Thread::Phase::kEnded) return;

@@ -9,7 +9,8 @@
 //   │          kvm_userspace_exit  │      │  ioctl KVM_RUN | reload | kvm_entry
 //   │                              v      │
 //   │                            in exit (user)
-//   └── unknown: at the start, and after a loss that could hide one of the thread's events
+//   └── unknown: at the start, after a loss that could hide one of the thread's events, and after
+//       the thread ran unseen, on a CPU that is not recorded
 //
 //   Off the CPU, anywhere in a span: a runnable thread is preempted, a sleeping one is blocked
 //   until it is woken (in a halt, halted). A switch while in the guest ends the guest's run and

@@ -236,8 +236,8 @@ std::string largest_text(const ReportData& report) {
     const std::string_view bound = row->largest_at_least ? "at least " : "";
     text += fmt::format("{}{}: {}{} of its {} exits, for {}, took {}{} of its total of {}",
                         text.empty() ? "" : "; ", shown_key(row->key, report.by), bound,
-                        grouped(row->largest_exits), grouped(row->count()), row->largest,
-                        bound, duration_text(row->largest_ns, report.cycles),
+                        grouped(row->largest_exits), grouped(row->count()), row->largest, bound,
+                        duration_text(row->largest_ns, report.cycles),
                         duration_text(row->total.total(), report.cycles));
   }
   return text;

@@ -282,7 +282,9 @@ class RecordingRun {
     if (options_.pid == 0) return {};
     if (auto followed = follow_process(*instance_, options_.pid); !followed) return followed;
     pidfd_.reset(::pidfd_open(options_.pid, 0));
-    if (!pidfd_) return fail("--pid {}: {}", options_.pid, std::strerror(errno));
+    if (!pidfd_)
+      return fail("--pid {}: {} (a thread's id? give that of its process)", options_.pid,
+                  std::strerror(errno));
     if (!qemu_events_) return {};
     if (auto attached = qemu_events_->attach(marker_.get()); !attached)
       say("warning: QEMU's events will be missing: " + attached.error().message);

@@ -46,7 +46,8 @@ Result<void> check_options(const RecordOptions& options) {
   }
   const bool functions = options.functions != Functions::kNone;
   if (!command && functions) return needs_qemu("--functions");
-  if (!command && !options.user.empty()) return needs_qemu("--user");
+  if (!command && !options.user.empty())
+    return fail(ErrorKind::kUsage, "--user: says who runs COMMAND, and none is given after --");
   if (options.pid != 0 && ::kill(options.pid, 0) != 0 && errno == ESRCH) {
     return fail("--pid {}: there is no such process", options.pid);
   }

@@ -76,7 +76,7 @@ struct PipelineOptions {
   std::function<bool(const ExitSpan&, const Pipeline&)> wants;
 };
 
-class Pipeline {
+class Pipeline final : public EventSink {
  public:
   // The sinks are borrowed, and so is everything that the options point to.
   Pipeline(PipelineOptions options, std::vector<SpanSink*> all);
@@ -84,7 +84,7 @@ class Pipeline {
 
   // Takes events in order of time. False if no further event is needed: the event is after `to`,
   // and what the threads did at `to` is known or cannot be found out any more.
-  [[nodiscard]] bool push(const Event& event);
+  [[nodiscard]] bool push(const Event& event) override;
   // Extends the states of the vCPUs to `end` (nullopt: the last event) and passes on what only
   // waited for a further event. Call it once, after the last event.
   void finish(std::optional<Timestamp> end = std::nullopt);

@@ -302,6 +302,16 @@ struct Event {
   std::span<const std::byte> raw;  // the event's record, empty for Lost
 };
 
+// Takes events in order of time. A sink is not owned by who has it, so its destructor is its own.
+class EventSink {
+ public:
+  // Takes an event, which is valid during the call; false: no further one is needed.
+  [[nodiscard]] virtual bool push(const Event& event) = 0;
+
+ protected:
+  ~EventSink() = default;
+};
+
 // Returns the payload's text, which is a view into the event's record; nullptr if it has no text.
 [[nodiscard]] inline std::string_view* text_of(Payload& payload) {
   if (auto* marker = std::get_if<Marker>(&payload)) return &marker->text;

@@ -22,12 +22,22 @@ static_assert(kEventsPerProgress % kEventsPerStop == 0);
 
 void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress,
           const std::function<bool()>& stop, SharedExits* shared) {
+  struct Both final : EventSink {
+    Pipeline& pipeline;
+    SharedExits& shared;
+    Both(Pipeline& first, SharedExits& second) : pipeline(first), shared(second) {}
+    bool push(const Event& event) override {
+      if (!pipeline.push(event)) return false;
+      shared.on(event);
+      return true;
+    }
+  };
+  std::optional<Both> both;
+  if (shared != nullptr) both.emplace(pipeline, *shared);
+  EventSink& sink = both ? static_cast<EventSink&>(*both) : pipeline;
   Event event;
   for (std::uint64_t events = kEventsPerStop;; events += kEventsPerStop) {
-    for (std::uint64_t i = 0; i < kEventsPerStop; ++i) {
-      if (timeline.next(event) != Read::kEvent || !pipeline.push(event)) return;
-      if (shared != nullptr) shared->on(event);
-    }
+    if (timeline.pass_on(event, kEventsPerStop, sink) != Read::kEvent) return;
     if (stop && stop()) return;
     if (events % kEventsPerProgress == 0 && progress) progress(timeline.progress());
   }

@@ -127,6 +127,15 @@ class Source {
       apply(event);
     return read;
   }
+  // Passes up to `most` events on, each in `event`. Returns what ended it: kEvent: it was `most`;
+  // kEnd also if the sink needs no further one.
+  virtual Read pass_on(Event& event, std::uint64_t most, EventSink& sink) {
+    for (; most != 0; --most) {
+      if (const Read read = next(event); read != Read::kEvent) return read;
+      if (!sink.push(event)) return Read::kEnd;
+    }
+    return Read::kEvent;
+  }
   [[nodiscard]] virtual const Result<void>& status() const { return status_; }
   [[nodiscard]] const SourceInfo& info() const {
     return placed_.empty() ? info_ : placed_.back().info;
@@ -185,6 +194,7 @@ class Source {
   [[nodiscard]] virtual std::string kernel_function(std::uint64_t) const { return {}; }
 
  protected:
+  [[nodiscard]] bool is_placed() const { return !placed_.empty(); }
   // Do what next(), again(), counters() and comm() do, for a source that is not placed.
   [[nodiscard]] virtual Read take(Event& event) = 0;
   [[nodiscard]] virtual Result<std::unique_ptr<Source>> reopen() const {

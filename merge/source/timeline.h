@@ -23,6 +23,16 @@ class Timeline {
       return only_->next(event);
     return next_of_many(event);
   }
+  // Does what Source::pass_on() does, for the events of all sources.
+  Read pass_on(Event& event, std::uint64_t most, EventSink& sink) {
+    if (only_ != nullptr) [[likely]]
+      return only_->pass_on(event, most, sink);
+    for (; most != 0; --most) {
+      if (const Read read = next_of_many(event); read != Read::kEvent) return read;
+      if (!sink.push(event)) return Read::kEnd;
+    }
+    return Read::kEvent;
+  }
   // Returns the first source's error, or success. Events read before an error are good.
   [[nodiscard]] Result<void> status() const;
   [[nodiscard]] double progress() const;

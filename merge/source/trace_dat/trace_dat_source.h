@@ -67,6 +67,7 @@ class TraceDatSource : public kernel_events::KernelEventSource {
     return std::make_unique<TraceDatSource>(recording_, capabilities_);
   }
   [[nodiscard]] Read take(Event& event) override;
+  Read pass_on(Event& event, std::uint64_t most, EventSink& sink) override;
   [[nodiscard]] double progress() const override;
   [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override;
   [[nodiscard]] Description describe() const override;
@@ -84,6 +85,7 @@ class TraceDatSource : public kernel_events::KernelEventSource {
   bool advance_current();
   void change_stream(std::uint64_t time);
   [[nodiscard]] bool fill(Event& event);
+  [[nodiscard]] bool take_in_page(Event& event);
   [[nodiscard]] Read next_carefully(Event& event);
   void following(std::size_t most,
                  std::vector<kernel_events::RecordedEvent>& events) const override;

@@ -11,9 +11,6 @@ namespace {
 
 constexpr std::uint64_t kPsciCpuOff = 0x84000002;
 
-template <typename T>
-constexpr std::size_t index_of = static_cast<std::size_t>(std::countr_zero(payload_bit<T>()));
-
 }  // namespace
 
 void ExitTracker::look_for_loss(Thread& thread, const Event& event) {
@@ -182,7 +179,7 @@ inline void ExitTracker::end_guest_run(Thread& thread, Timestamp at) {
   thread.mark = std::max(thread.mark, at);
 }
 
-const ExitSpan* ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
+const ExitSpan* ExitTracker::take(const Event& event, const KvmExit& exit) {
   Thread* thread = vcpu_thread(event);
   if (thread == nullptr) return nullptr;
   set_vcpu(*thread, exit.vcpu);
@@ -219,7 +216,8 @@ const ExitSpan* ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
 
 // Sets an exit's level by its first kvm_nested_* event: an exit that enters the nested guest may
 // have to leave it again at once, which adds further events.
-void ExitTracker::on_nested(const Event& event, NestedStep step) {
+void ExitTracker::take(const Event& event, const KvmNested& nested) {
+  const NestedStep step = nested.step;
   saw_nested_ = true;
   Thread* thread = threads_.find(event.thread);
   if (thread == nullptr || thread->phase != Thread::Phase::kExit) return;
@@ -236,7 +234,7 @@ void ExitTracker::on_nested(const Event& event, NestedStep step) {
   if (level == NestedLevel::kGuestEnters) keep_from_now(*thread, event.at);
 }
 
-const ExitSpan* ExitTracker::on_entry(const Event& event, const KvmEntry& entry) {
+const ExitSpan* ExitTracker::take(const Event& event, const KvmEntry& entry) {
   Thread* thread = vcpu_thread(event);
   if (thread == nullptr) return nullptr;
   set_vcpu(*thread, entry.vcpu);
@@ -258,7 +256,7 @@ const ExitSpan* ExitTracker::on_entry(const Event& event, const KvmEntry& entry)
   return span;
 }
 
-const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUserspaceExit& exit) {
+const ExitSpan* ExitTracker::take(const Event& event, const KvmUserspaceExit& exit) {
   if (!model_.from_userspace_exit) {
     Thread* thread = threads_.find(event.thread);
     if (thread == nullptr && created_.find(event.thread) != nullptr) thread = known_thread(event);
@@ -322,7 +320,7 @@ void ExitTracker::on_user_end(const Event& event, UserEnd by) {
   }
 }
 
-const ExitSpan* ExitTracker::on_detail(const Event& event, const KvmDetail& detail) {
+const ExitSpan* ExitTracker::take(const Event& event, const KvmDetail& detail) {
   if (model_.from_userspace_exit) return on_fallback_detail(event, detail);
   Thread* thread = threads_.find(event.thread);
   if (thread == nullptr && created_.find(event.thread) != nullptr) thread = known_thread(event);
@@ -438,11 +436,11 @@ inline const ExitSpan* ExitTracker::emit(Thread& thread) {
   return &thread.span;
 }
 
-const ExitSpan* ExitTracker::on_marker(const Event& event, const Marker& marker) {
+const ExitSpan* ExitTracker::take(const Event& event, const Marker& marker) {
   is_vmm_event_ = reader_->read(marker.text, vmm_event_);
   const ExitSpan* previous = nullptr;
   if (model_.from_vmm && is_vmm_event_ && vmm_event_.kind == VmmEvent::Kind::kRunExit)
-    previous = on_userspace_exit(event, {static_cast<std::uint32_t>(vmm_event_.number), 0});
+    previous = take(event, KvmUserspaceExit{static_cast<std::uint32_t>(vmm_event_.number), 0});
   Thread* thread = threads_.find(event.thread);
   if (thread != nullptr) {
     seen(*thread, event);
@@ -474,55 +472,37 @@ const ExitSpan* ExitTracker::on_marker(const Event& event, const Marker& marker)
   return previous;
 }
 
-inline void ExitTracker::on_state_load(const Event& event, const KvmStateLoad& load) {
+inline void ExitTracker::take(const Event& event, const KvmStateLoad& load) {
   if (Thread* thread = threads_.find(event.thread)) set_vcpu(*thread, load.vcpu);
   on_user_end(event, UserEnd::kReload);
 }
 
-inline void ExitTracker::on_irq(const Event& event, const KvmIrq& irq) {
+inline void ExitTracker::take(const Event& event, const KvmIrq& irq) {
   if (irq.step != IrqStep::kInject) return;
   if (Thread* thread = threads_.find(event.thread)) thread->span.injected = irq.vector;
 }
 
-// A switch over the payload's index is faster than std::visit, which calls a function for each
-// type, which calls another one.
+inline void ExitTracker::take(const Event& event, const IoctlEnter& ioctl) {
+  if (ioctl.command == kKvmRun) on_user_end(event, UserEnd::kIoctl);
+}
+
+// A table of the functions that take each type of payload. std::visit would call one function more.
 const ExitSpan* ExitTracker::on(const Event& event) {
-  const Payload& payload = event.payload;
-  switch (payload.index()) {
-    case index_of<KvmExit>:
-      return on_exit(event, *std::get_if<KvmExit>(&payload));
-    case index_of<KvmEntry>:
-      return on_entry(event, *std::get_if<KvmEntry>(&payload));
-    case index_of<KvmUserspaceExit>:
-      return on_userspace_exit(event, *std::get_if<KvmUserspaceExit>(&payload));
-    case index_of<KvmStateLoad>:
-      on_state_load(event, *std::get_if<KvmStateLoad>(&payload));
-      break;
-    case index_of<IoctlEnter>:
-      if (std::get_if<IoctlEnter>(&payload)->command == kKvmRun)
-        on_user_end(event, UserEnd::kIoctl);
-      break;
-    case index_of<KvmDetail>:
-      return on_detail(event, *std::get_if<KvmDetail>(&payload));
-    case index_of<KvmIrq>:
-      on_irq(event, *std::get_if<KvmIrq>(&payload));
-      break;
-    case index_of<KvmNested>:
-      on_nested(event, std::get_if<KvmNested>(&payload)->step);
-      break;
-    case index_of<KvmVcpuWakeup>:
-      on_halt(event, *std::get_if<KvmVcpuWakeup>(&payload));
-      break;
-    case index_of<KvmWfx>:
-      on_wfx(event, *std::get_if<KvmWfx>(&payload));
-      break;
-    case index_of<NewThread>:
-      on_new_thread(event, *std::get_if<NewThread>(&payload));
-      break;
-    case index_of<Marker>:
-      return on_marker(event, *std::get_if<Marker>(&payload));
+  using Take = const ExitSpan*(ExitTracker&, const Event&);
+  static constexpr auto kTakes = []<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
+    return std::array<Take*, sizeof...(kIndex)>{
+        [](ExitTracker& to, const Event& of) -> const ExitSpan* {
+          const auto& payload = *std::get_if<kIndex>(&of.payload);
+          if constexpr (!std::is_void_v<decltype(to.take(of, payload))>) {
+            return to.take(of, payload);
+          } else {
+            to.take(of, payload);
+            return nullptr;
+          }
+        }...};
   }
-  return nullptr;
+  (std::make_index_sequence<std::variant_size_v<Payload>>());
+  return kTakes[event.payload.index()](*this, event);
 }
 
 // The following functions are queries between two events and at the end; none runs for each event.
@@ -713,7 +693,7 @@ void ExitTracker::recut(Thread& thread, Timestamp begin, Timestamp end, State to
 }
 
 // Ends a halt: the vCPU runs again after KVM polled, or after its thread slept.
-void ExitTracker::on_halt(const Event& event, const KvmVcpuWakeup& wakeup) {
+void ExitTracker::take(const Event& event, const KvmVcpuWakeup& wakeup) {
   Thread* thread = threads_.find(event.thread);
   if (thread == nullptr) return;
   seen(*thread, event);
@@ -737,7 +717,7 @@ void ExitTracker::on_halt(const Event& event, const KvmVcpuWakeup& wakeup) {
   recut(*thread, begin, end, State::kHalted);
 }
 
-void ExitTracker::on_wfx(const Event& event, const KvmWfx& wfx) {
+void ExitTracker::take(const Event& event, const KvmWfx& wfx) {
   Thread* thread = threads_.find(event.thread);
   if (thread == nullptr) return;
   seen(*thread, event);
@@ -939,7 +919,7 @@ void ExitTracker::close(Timestamp end, bool cut, bool lacks_cpu) {
     if (entry.state.phase != Thread::Phase::kGone) carry(entry.state, end);
 }
 
-void ExitTracker::on_new_thread(const Event& event, const NewThread& made) {
+void ExitTracker::take(const Event& event, const NewThread& made) {
   if (Timestamp* created = created_.get(made.child, kMostThreads)) *created = event.at;
   Thread* earlier = threads_.find(made.child);
   if (earlier == nullptr) earlier = threads_.find(earlier_of(made.child));

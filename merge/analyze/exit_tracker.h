@@ -397,17 +397,22 @@ class ExitTracker {
   Thread* new_thread(const Event& event);
   Thread* known_thread(const Event& event);
   Thread* vcpu_thread(const Event& event);
-  const ExitSpan* on_exit(const Event& event, const KvmExit& exit);
-  void on_nested(const Event& event, NestedStep step);
-  const ExitSpan* on_entry(const Event& event, const KvmEntry& entry);
-  const ExitSpan* on_userspace_exit(const Event& event, const KvmUserspaceExit& exit);
   void on_user_end(const Event& event, UserEnd by);
-  void on_state_load(const Event& event, const KvmStateLoad& load);
-  void on_irq(const Event& event, const KvmIrq& irq);
-  const ExitSpan* on_detail(const Event& event, const KvmDetail& detail);
+  // Take a payload; those that may complete a span return it, like on().
+  const ExitSpan* take(const Event& event, const KvmExit& exit);
+  const ExitSpan* take(const Event& event, const KvmEntry& entry);
+  const ExitSpan* take(const Event& event, const KvmUserspaceExit& exit);
+  void take(const Event& event, const KvmStateLoad& load);
+  void take(const Event& event, const IoctlEnter& ioctl);
+  const ExitSpan* take(const Event& event, const KvmDetail& detail);
+  void take(const Event& event, const KvmIrq& irq);
+  void take(const Event& event, const KvmNested& nested);
+  void take(const Event& event, const KvmVcpuWakeup& wakeup);
+  void take(const Event& event, const KvmWfx& wfx);
+  void take(const Event& event, const NewThread& made);
+  const ExitSpan* take(const Event& event, const Marker& marker);
+  void take(const Event&, const auto&) {}
   const ExitSpan* on_fallback_detail(const Event& event, const KvmDetail& detail);
-  void on_halt(const Event& event, const KvmVcpuWakeup& wakeup);
-  void on_wfx(const Event& event, const KvmWfx& wfx);
   void forget_news();
   const ExitSpan* on(const Event& event);
   const ExitSpan* on_changes(const Event& event, ThreadChanges changes);
@@ -415,11 +420,9 @@ class ExitTracker {
   void on_leave(Thread& thread, const Event& event, const ThreadChange& change);
   void remember(std::uint32_t cpu, ThreadId thread);
   void on_run(Thread& thread, const Event& event, bool lacks_cpu);
-  void on_new_thread(const Event& event, const NewThread& made);
   void on_wakeup(Thread& thread, const ThreadChange& change, Timestamp at);
   void on_move(Thread& thread, const ThreadChange& change, Timestamp at);
   static void queue(Thread& thread, const ThreadChange& change);
-  const ExitSpan* on_marker(const Event& event, const Marker& marker);
   void on_vm_state(const Event& event);
   void note_vmm_event(Thread& thread) const;
   void on_lost(const ThreadChange& loss);

@@ -289,7 +289,27 @@ bool Pipeline::is_of_guest(const Event& event) const {
     steps_[static_cast<std::size_t>(std::countr_zero(steps))](*this, event);
 }
 
-bool Pipeline::push(const Event& read) {
+// Passes on at once what needs no more than exits and the runs of CPUs, as nearly all events of a
+// report by reason do.
+bool Pipeline::push(const Event& event) {
+  if ((plain_ >> event.payload.index() & 1) == 0 || event.at < end_ || event.at > to_) [[unlikely]]
+    return push_any(event);
+  end_ = event.at;
+  changes_ = {};
+  ended_ = tracker_.on(event, ThreadChanges());
+  if (tracker_.has_news()) [[unlikely]]
+    tell_news();
+  if (runs_) runs_->on(event, ThreadChanges());
+  if (ended_ != nullptr) tell_exit();
+  return true;
+}
+
+[[gnu::noinline]] void Pipeline::tell_exit() {
+  stack_.reset();
+  for (SpanSink* sink : sinks(SpanClass::kExits)) sink->exit(*ended_, *this);
+}
+
+[[gnu::noinline]] bool Pipeline::push_any(const Event& read) {
   const Event& event = lives_.concerns(read) ? lives_.of(read) : read;
   const bool usual = (usual_ >> event.payload.index() & 1) != 0 && !is_guest(event.machine);
   // An event that is before the one before it may be before the window.
@@ -303,8 +323,8 @@ bool Pipeline::push(const Event& read) {
   return true;
 }
 
-// Takes a usual event that may change a thread. Not inlined, as push() would save registers for it
-// at each event.
+// Takes a usual event that may change a thread. Not inlined, as push_any() would save registers for
+// it at each event.
 [[gnu::noinline]] bool Pipeline::push_changes(const Event& event) {
   changes_ = threads_.on(event);
   if (has_guest_) stacks_.on(event, changes_);
@@ -344,7 +364,10 @@ bool Pipeline::push_carefully(const Event& read) {
     return true;
   }
   // Guest calls may also come in trace_marker, which no source's role announces.
-  if (std::holds_alternative<GuestCall>(event.payload)) has_guest_ = true;
+  if (std::holds_alternative<GuestCall>(event.payload)) {
+    has_guest_ = true;
+    plain_ = 0;
+  }
   const bool of_guest = is_guest(event.machine) || (has_guest_ && is_of_guest(event));
   // A loss of events of a guest, or of a guest's program, does not hide what the host's threads do.
   if (!of_guest || is_guest(event.machine)) changes_ = threads_.on(event);

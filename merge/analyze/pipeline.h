@@ -180,6 +180,7 @@ class Pipeline final : public EventSink {
   [[nodiscard]] const std::vector<SpanSink*>& sinks(SpanClass one) const {
     return sinks_of_[static_cast<std::size_t>(std::countr_zero(static_cast<std::uint32_t>(one)))];
   }
+  bool push_any(const Event& event);
   bool push_changes(const Event& event);
   [[nodiscard]] bool push_carefully(const Event& event);
   [[nodiscard]] bool settle(const Event& event);
@@ -190,7 +191,11 @@ class Pipeline final : public EventSink {
   void note_interval(Timestamp at) {
     if (!begin_) begin_ = carried_ ? from_ : at;
     usual_ = kUsual;
+    plain_ = is_plain() ? kUsual & ~Threads::kTakes : 0;
     end_ = std::max(end_, at);
+  }
+  [[nodiscard]] bool is_plain() const {
+    return steps_.empty() && !has_guest_ && lives_.empty() && counts_all() && !options_.wants;
   }
   [[nodiscard]] bool is_of_guest(const Event& event) const;
   [[nodiscard]] bool on_thread() const { return !options_.model.has_exits(); }
@@ -202,6 +207,7 @@ class Pipeline final : public EventSink {
   void on_host(const Event& event, ThreadChanges changes);
   void take_steps(const Event& event);
   void plan();
+  void tell_exit();
   void take(const ExitSpan& exit);
   void on_requests(const Event& event);
   void on_vhost(const Event& event);
@@ -272,6 +278,8 @@ class Pipeline final : public EventSink {
   static constexpr std::uint32_t kUsual = ~(payload_bit<Other>() | payload_bit<Lost>() |
                                             payload_bit<GuestCall>() | payload_bit<NewThread>());
   std::uint32_t usual_ = 0;
+  // Those of usual_ for which only exits and CPUs' runs need be looked at.
+  std::uint32_t plain_ = 0;
   bool cut_ = false;      // the recording goes on after the window
   bool carried_ = false;  // the states of vCPUs were carried to the window's beginning
   const ExitSpan* ended_ = nullptr;

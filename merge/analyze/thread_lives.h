@@ -18,9 +18,11 @@ class ThreadLives {
   // Limit of ids. Threads that had a further id, one after the other, count as one thread.
   static constexpr std::size_t kMost = 1u << 16;
 
+  // Returns whether no id has had several threads.
+  [[nodiscard]] bool empty() const { return now_.entries().empty(); }
   // Returns whether of() may return another thread than the event names.
   [[nodiscard]] bool concerns(const Event& event) {
-    if (now_.entries().empty()) [[likely]]
+    if (empty()) [[likely]]
       return false;
     const auto has = [this](ThreadId thread) { return now_.find(thread) != nullptr; };
     if (has(event.thread)) return true;

@@ -1038,13 +1038,17 @@ inline void ExitTracker::on_leave(Thread& thread, const Event& event, const Thre
     thread.halted_from = event.at;
 }
 
-// A wake-up may prove that the thread ran and slept unseen: its last CPU is not recorded, or it was
-// woken before or is in the guest, and only what sleeps is woken.
+// A wake-up may prove that the thread ran and slept unseen: its last CPU is not recorded, or is not
+// the one of its queue, or it was woken before or is in the guest, and only what sleeps is woken.
 inline void ExitTracker::on_wakeup(Thread& thread, const ThreadChange& change, Timestamp at) {
   const bool is_woken = thread.off_cpu && !thread.asleep && thread.woken >= *thread.off_since;
   const bool in_guest =
       thread.phase == Thread::Phase::kGuest && knows_switches() && !model_.from_userspace_exit;
-  if (change.waking && (is_woken || in_guest || (thread.asleep && change.to_unseen))) [[unlikely]]
+  const bool was_elsewhere =
+      thread.may_hide && thread.cpu != static_cast<std::uint32_t>(change.to_cpu);
+  if (was_elsewhere ||
+      (change.waking && (is_woken || in_guest || (thread.off_cpu && change.to_unseen))))
+      [[unlikely]]
     return close_as_hidden(thread, at);
   if (thread.asleep) {
     account(thread, at);

@@ -257,6 +257,13 @@ class ExitTracker {
   // Returns whether a vCPU waited for a CPU in a halt: before a wake-up that was not its last, or
   // while polling.
   [[nodiscard]] bool saw_waits_in_halts() const { return saw_waits_in_halts_; }
+  // Returns whether the last event of a vCPU's thread was on this CPU, which it has not left.
+  [[nodiscard]] bool is_on(std::uint32_t cpu) const {
+    return std::ranges::any_of(threads_.entries(), [cpu](const auto& entry) {
+      const Thread& thread = entry.state;
+      return thread.cpu == cpu && !thread.off_cpu && thread.phase >= Thread::Phase::kGuest;
+    });
+  }
   // Returns whether the thread had an event of KVM.
   [[nodiscard]] bool has(ThreadId thread) const { return threads_.find(thread) != nullptr; }
   // Returns the position of a vCPU's thread; nullopt if the thread runs no vCPU, as far as is

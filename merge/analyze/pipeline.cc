@@ -43,6 +43,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
       stacks_(names_, has(selected_, SpanClass::kFunctions | SpanClass::kCalls), on_thread()),
       placement_(options_.placement_errors),
       to_(std::numeric_limits<std::uint64_t>::max()) {
+  threads_.set_runs_vcpu([this](std::uint32_t cpu) { return tracker_.is_on(cpu); });
   for (SpanSink* sink : all)
     for (std::size_t bit = 0; bit < sinks_of_.size(); ++bit)
       if (has(sink->selects(), SpanClass{1u << bit})) sinks_of_[bit].push_back(sink);

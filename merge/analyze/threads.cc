@@ -75,7 +75,9 @@ ThreadChanges Threads::changes_of(const Event& event) {
     first.waking = wakeup->waking;
     first.context = wakeup->context;
     first.level = wakeup->level;
-    first.to_unseen = follows && switches_.may_hide(first);
+    // sched_waking names the CPU on which the thread ran last, perhaps before the recording.
+    first.to_unseen =
+        follows && (!wakeup->waking || has_switched(wakeup->thread)) && switches_.may_hide(first);
     if (keeps) note_wakeup(first);
     return ThreadChanges(changes_).first(1);
   }
@@ -239,7 +241,7 @@ bool RecordedSwitches::hides(const ThreadChange& change, std::uint32_t to) {
 std::vector<std::uint32_t> RecordedSwitches::unseen(Timestamp end) const {
   std::vector<std::uint32_t> cpus;
   for (const auto& [cpu, since] : unseen_)
-    if (elapsed(since, end) >= kMostWait) cpus.push_back(cpu);
+    if (elapsed(since, end) >= kMostWait && !(runs_vcpu_ && runs_vcpu_(cpu))) cpus.push_back(cpu);
   return cpus;
 }
 

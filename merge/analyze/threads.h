@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -22,6 +23,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "merge/model/event.h"
@@ -111,6 +113,8 @@ class RecordedSwitches {
   void on_run(const ThreadChange& change, const Processes& processes);
   // Forgets the thread that the CPU last switched to: a loss may hide a later switch.
   void on_lost(std::uint32_t cpu);
+  // Says how to ask whether a vCPU runs on a CPU, by events that are not of the scheduler.
+  void set_runs_vcpu(std::function<bool(std::uint32_t)> runs) { runs_vcpu_ = std::move(runs); }
   // Takes that `change`, an event of its CPU, brings a thread to to_cpu. Returns whether the thread
   // may run there unseen: no event of that CPU was recorded so far, so it may not be recorded.
   [[nodiscard]] bool may_hide(const ThreadChange& change) {
@@ -161,6 +165,7 @@ class RecordedSwitches {
 
   std::vector<Cpu> cpus_;
   std::map<std::uint32_t, Timestamp> unseen_;  // since when threads have been there
+  std::function<bool(std::uint32_t)> runs_vcpu_;
   std::optional<ThreadId> skipped_;
   bool selected_ = false;
   std::unordered_set<ThreadId> whole_;
@@ -190,6 +195,10 @@ class Threads {
   }
   // Returns which switches are recorded, as far as the last event shows.
   [[nodiscard]] const RecordedSwitches& switches() const { return switches_; }
+  // As RecordedSwitches has it.
+  void set_runs_vcpu(std::function<bool(std::uint32_t)> runs) {
+    switches_.set_runs_vcpu(std::move(runs));
+  }
   // Returns whether a switch showed the last thread with the kernel's id.
   [[nodiscard]] bool has_switched(ThreadId id) const {
     const auto tid = static_cast<std::size_t>(tid_of(id));

@@ -1446,6 +1446,46 @@ def a_cpu_whose_events_end_early(trace):
     trace.entry(BEGIN + 60 * MS + US, 0, VCPU)
 
 
+@case(["report"], says=["vCPU 0 (tid 200) 2 48 42.0 ms 52.4% <0.1% - <0.1% 47.6%"],
+      never=["not seen", "of which nothing is in the recording"])
+def an_idle_cpu_where_a_thread_was_before(trace):
+    """A thread that ran on CPU 1 before the recording is woken for CPU 0; CPU 1 is idle; the vCPU halts for 20 ms."""
+    other = ("other", 410)
+    trace.switch(BEGIN, 0, IDLE, "R", VCPU)
+    trace.entry(BEGIN + US, 0, VCPU)
+    trace.waking(BEGIN + 2 * MS, 0, VCPU, other, 1, HARD)
+    trace.add(BEGIN + 2 * MS + US, 0, VCPU, "sched_migrate_task",
+              "comm=other pid=410 prio=120 orig_cpu=1 dest_cpu=0", HARD)
+    trace.wakeup(BEGIN + 2 * MS + 2 * US, 0, VCPU, other, 0, HARD)
+    trace.exit(BEGIN + 20 * MS, 0, VCPU, "HLT")
+    trace.switch(BEGIN + 20 * MS + US, 0, VCPU, "S", other)
+    trace.switch(BEGIN + 21 * MS, 0, other, "S", IDLE)
+    trace.wakes(BEGIN + 40 * MS, 0, IDLE, VCPU, 0)
+    trace.switch(BEGIN + 40 * MS + 2 * US, 0, IDLE, "R", VCPU)
+    trace.entry(BEGIN + 40 * MS + 3 * US, 0, VCPU)
+    trace.exit(BEGIN + 42 * MS - US, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 42 * MS, 0, VCPU)
+
+
+@case(["report", "--steal"], says=["hog (tid 300) 20.0 ms 100.0%"], never=["not seen", "of which nothing is in the recording"])
+def a_cpu_with_events_of_kvm_alone(trace):
+    """vCPU 1 never leaves CPU 1, for which a worker is woken; vCPU 0 waits 20 ms for CPU 0."""
+    vcpu = ("CPU 1/KVM", 201)
+    trace.switch(BEGIN, 0, IDLE, "R", VCPU)
+    trace.entry(BEGIN + US, 0, VCPU)
+    trace.entry(BEGIN + 2 * US, 1, vcpu, vcpu=1)
+    trace.wakes(BEGIN + MS, 0, VCPU, ("kworker/1:0", 410), 1)
+    trace.exit(BEGIN + 20 * MS, 0, VCPU, "EXTERNAL_INTERRUPT")
+    trace.switch(BEGIN + 20 * MS + US, 0, VCPU, "R", HOG)
+    for i in range(4):
+        trace.exit(BEGIN + (10 + 10 * i) * MS, 1, vcpu, "CPUID", vcpu=1)
+        trace.entry(BEGIN + (10 + 10 * i) * MS + US, 1, vcpu, vcpu=1)
+    trace.switch(BEGIN + 40 * MS, 0, HOG, "R", VCPU)
+    trace.entry(BEGIN + 40 * MS + US, 0, VCPU)
+    trace.exit(BEGIN + 42 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 42 * MS + US, 0, VCPU)
+
+
 @case(["report"], says=["not seen vCPU 0 (tid 200) 3 33 90.0 ms 81.1% <0.1% - <0.1% 0.2% 18.7%"], never=["16."])
 def a_cpu_whose_events_begin_late(trace):
     """The vCPU sleeps 0.2 ms, goes to CPU 1, whose first event is at 70 ms, runs there, halts, and is woken back."""

@@ -261,7 +261,7 @@ class ExitTracker {
   [[nodiscard]] bool is_on(std::uint32_t cpu) const {
     return std::ranges::any_of(threads_.entries(), [cpu](const auto& entry) {
       const Thread& thread = entry.state;
-      return thread.cpu == cpu && !thread.off_cpu && thread.phase >= Thread::Phase::kGuest;
+      return thread.cpu == cpu && !thread.off_cpu && thread.phase > Thread::Phase::kOffline;
     });
   }
   // Returns whether the thread had an event of KVM.

@@ -77,7 +77,7 @@ ThreadChanges Threads::changes_of(const Event& event) {
     first.level = wakeup->level;
     // sched_waking names the CPU on which the thread ran last, perhaps before the recording.
     first.to_unseen =
-        follows && (!wakeup->waking || has_switched(wakeup->thread)) && switches_.may_hide(first);
+        follows && switches_.may_hide(first, !wakeup->waking || has_switched(wakeup->thread));
     if (keeps) note_wakeup(first);
     return ThreadChanges(changes_).first(1);
   }
@@ -230,9 +230,9 @@ void RecordedSwitches::on_run(const ThreadChange& change, const Processes& proce
   note(next, prev == ThreadId{}, processes);
 }
 
-bool RecordedSwitches::hides(const ThreadChange& change, std::uint32_t to) {
+bool RecordedSwitches::hides(const ThreadChange& change, std::uint32_t to, bool since_begin) {
   (void)cpu_of(change.cpu);
-  if (to < cpus_.size() && cpus_[to].seen) return false;
+  if (!since_begin || (to < cpus_.size() && cpus_[to].seen)) return false;
   if (selected_) return !has_all_of(change.thread);
   unseen_.emplace(to, change.at);
   return true;

@@ -117,9 +117,11 @@ class RecordedSwitches {
   void set_runs_vcpu(std::function<bool(std::uint32_t)> runs) { runs_vcpu_ = std::move(runs); }
   // Takes that `change`, an event of its CPU, brings a thread to to_cpu. Returns whether the thread
   // may run there unseen: no event of that CPU was recorded so far, so it may not be recorded.
-  [[nodiscard]] bool may_hide(const ThreadChange& change) {
+  // `since_begin`: it goes there, or was there, since the recording began.
+  [[nodiscard]] bool may_hide(const ThreadChange& change, bool since_begin = true) {
     const auto to = static_cast<std::uint32_t>(change.to_cpu);
-    return (to >= cpus_.size() || !cpus_[to].seen) && to < kMostCpus && hides(change, to);
+    const bool is_new = (to >= cpus_.size() || !cpus_[to].seen) && to < kMostCpus;
+    return is_new && hides(change, to, since_begin);
   }
   // Returns the CPUs for which may_hide() was true at least kMostWait before `end` and that have
   // had no event since: they are not recorded.
@@ -158,7 +160,7 @@ class RecordedSwitches {
     Skip first;
   };
   Cpu* cpu_of(std::uint32_t cpu);
-  bool hides(const ThreadChange& change, std::uint32_t to);
+  bool hides(const ThreadChange& change, std::uint32_t to, bool since_begin);
   static bool is_stopper(std::string_view comm, std::uint32_t cpu);
   void note_skip(Cpu& cpu, const Skip& skip);
   void note(ThreadId thread, bool surely, const Processes& processes);

@@ -162,6 +162,7 @@ std::size_t stdout_width() {
 void add_output(const OptionGroup& group, Output& output, const std::string& text, bool rare) {
   group.add("-o,--output", output.file, "FILE", text);
   (rare ? group.rare() : group).flag("--force", output.force, "Replace the file if it exists");
+  add_color(group, output.color);
 }
 
 void add_color(const OptionGroup& group, std::string& color) {

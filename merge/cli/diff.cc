@@ -178,7 +178,6 @@ void add_diff(CLI::App& app, int& status) {
                  "QEMU's trace-events-all (default: the session's)");
   add_time_units(how.rare(), options->compare.common);
   add_output(OptionGroup(*command, kOutput), options->output);
-  add_color(OptionGroup(*command, kOutput), options->output.color);
   on_run(*command, status, options, run_diff);
 }
 

@@ -112,7 +112,6 @@ void add_doctor(CLI::App& app, int& status) {
   rest.size("--buffer-size", options->buffer_kb, kKib, 64, 4 << 20,
             "Check whether a buffer of this size for each CPU is enough");
   add_output(output, options->output);
-  add_color(output, options->output.color);
   on_run(*command, status, options, run_doctor);
 }
 

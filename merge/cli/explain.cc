@@ -70,7 +70,6 @@ void add_explain(CLI::App& app, int& status) {
   output.choice("--format", options->format, {"text", "json", "csv"},
                 "text or json; csv with --guest-span");
   add_output(output, options->output);
-  add_color(output, options->output.color);
   on_run(*command, status, options, run_explain);
 }
 

@@ -113,7 +113,6 @@ void add_info(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("info", "Print what is in a recording");
   add_input_options(*command, options->input);
   add_output(OptionGroup(*command, kOutput), options->output);
-  add_color(OptionGroup(*command, kOutput), options->output.color);
   on_run(*command, status, options, print_info);
 }
 

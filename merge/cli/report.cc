@@ -284,7 +284,6 @@ void add_report(CLI::App& app, int& status) {
                      "With --format json: what matters most in so many bytes, and the command "
                      "for the rest");
   add_output(output, options->output, "Write to this file", true);
-  add_color(output, options->output.color);
   output.rare().flag("--strict", options->strict, "Exit with status 3 when events were lost");
   on_run(*command, status, options, run_report);
 }

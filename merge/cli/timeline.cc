@@ -150,7 +150,6 @@ void add_timeline(CLI::App& app, int& status) {
             "How much --around shows before and after (default: 200us for max, 1ms for a time)");
   output.choice("--format", options->format, {"text", "html"}, "html is a page in which to zoom");
   add_output(output, options->output);
-  add_color(output, options->output.color);
   on_run(*command, status, options, print_timeline);
 }
 

@@ -103,10 +103,7 @@ Part slept_part(const ExitSpan& exit) {
 
 // Returns the part with most of the exit's time.
 Part largest_part(const ExitSpan& exit) {
-  Part largest = Part::kKernel;
-  for (const Part part : {Part::kUser, Part::kPreempted, Part::kBlocked, Part::kHalted})
-    if (part_of(exit, part) > part_of(exit, largest)) largest = part;
-  return largest;
+  return static_cast<Part>(std::ranges::max_element(exit.parts) - exit.parts.begin());
 }
 
 }  // namespace
@@ -421,10 +418,6 @@ Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec>
 
 namespace {
 
-std::uint64_t part_ns(const Explanation& explanation, Part part) {
-  return explanation.exit.span.parts[static_cast<std::size_t>(part)];
-}
-
 // Returns "io, port 0x518 write, fwcfg.dma, in outl".
 std::string what(const Explanation& explanation) {
   return exit_text(explanation.exit,
@@ -492,7 +485,7 @@ std::string events_text(const Explanation& explanation) {
 // Returns "; for 37.7 ms vm 229 vcpu 0 ran instead, and 2 others for 185 µs"; without the time if
 // there is only one culprit.
 std::string culprits_text(const Explanation& explanation, Part part) {
-  const std::uint64_t ns = part_ns(explanation, part);
+  const std::uint64_t ns = part_of(explanation.exit.span, part);
   std::vector<std::pair<std::uint64_t, std::string>> named;
   std::size_t others = 0;
   std::uint64_t other_ns = 0;
@@ -527,7 +520,7 @@ std::string culprits_text(const Explanation& explanation, Part part) {
 // Returns what one part of the exit was: "QEMU took 37.0 ms (49.2%)".
 std::string part_sentence(const Explanation& explanation, Part part) {
   const bool user_known = explanation.known[static_cast<std::size_t>(State::kUser)];
-  const std::uint64_t ns = part_ns(explanation, part);
+  const std::uint64_t ns = part_of(explanation.exit.span, part);
   const std::string time = fmt::format("{} ({})", duration_text(ns, explanation.cycles),
                                        percent_text(ns, explanation.exit.span.total()));
   switch (part) {
@@ -565,8 +558,9 @@ std::string parts_sentence(const Explanation& explanation) {
         (span.parts[i] >= span.total() / 10 || static_cast<Part>(i) == largest_part(span)))
       parts.push_back(static_cast<Part>(i));
   }
-  std::ranges::stable_sort(
-      parts, [&](Part a, Part b) { return part_ns(explanation, a) > part_ns(explanation, b); });
+  std::ranges::stable_sort(parts, [&](Part a, Part b) {
+    return part_of(explanation.exit.span, a) > part_of(explanation.exit.span, b);
+  });
   std::string text;
   for (const Part part : parts)
     text += (text.empty() ? "" : " ") + part_sentence(explanation, part) + '.';

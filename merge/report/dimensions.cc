@@ -1,6 +1,6 @@
 #include "merge/report/dimensions.h"
 
-#include <utility>
+#include <array>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/wait_tracker.h"
@@ -10,30 +10,17 @@ namespace trapline {
 
 namespace {
 
-constexpr std::pair<std::string_view, Dimension> kDimensions[] = {
-    {"reason", Dimension::kReason},
-    {"detail", Dimension::kDetail},
-    {"device", Dimension::kDevice},
-    {"qemu-event", Dimension::kVmmEvent},
-    {"function", Dimension::kFunction},
-    {"stack", Dimension::kStack},
-    {"vcpu", Dimension::kVcpu},
-    {"vm", Dimension::kVm},
-    {"cpu", Dimension::kCpu},
-    {"nested", Dimension::kNested},
-    {"preempted-by", Dimension::kPreemptedBy},
-    {"blocked-on", Dimension::kBlockedOn},
-    {"kernel-function", Dimension::kKernelFunction}};
+// In the order of Dimension.
+constexpr std::array<std::string_view, static_cast<std::size_t>(Dimension::kCount)> kNames = {
+    "reason", "detail", "device", "qemu-event",   "function",   "stack",          "vcpu",
+    "vm",     "cpu",    "nested", "preempted-by", "blocked-on", "kernel-function"};
 constexpr Dimension kOfCalls[] = {Dimension::kFunction, Dimension::kStack, Dimension::kDevice,
                                   Dimension::kVmmEvent, Dimension::kVcpu,  Dimension::kVm};
 
 Result<Dimension> parse_dimension(std::string_view name, std::string_view alone) {
-  std::vector<std::string_view> names;
-  for (const auto& [known, dimension] : kDimensions) {
-    if (name == known) return dimension;
-    names.push_back(known);
-  }
-  const auto near = nearest(name, names);
+  const auto* const known = std::ranges::find(kNames, name);
+  if (known != kNames.end()) return static_cast<Dimension>(known - kNames.begin());
+  const auto near = nearest(name, kNames);
   return fail(ErrorKind::kUsage, "--by: unknown '{}'; {}there are {}{}", name,
               near.empty() ? std::string() : fmt::format("did you mean '{}'? ", near),
               dimension_names(),
@@ -43,28 +30,21 @@ Result<Dimension> parse_dimension(std::string_view name, std::string_view alone)
 }  // namespace
 
 Result<void> check_dimensions_of_calls(const std::vector<Dimension>& dimensions) {
-  for (const auto& [name, dimension] : kDimensions) {
-    const bool is_asked = std::ranges::find(dimensions, dimension) != dimensions.end();
-    if (!is_asked || std::ranges::find(kOfCalls, dimension) != std::end(kOfCalls)) continue;
+  for (const Dimension dimension : dimensions) {
+    if (std::ranges::find(kOfCalls, dimension) != std::end(kOfCalls)) continue;
     return fail(ErrorKind::kUsage,
                 "--by: '{}' is of VM exits, and this recording has none; calls of guest functions "
                 "have function, stack, device, qemu-event, vcpu and vm",
-                name);
+                name_of(dimension));
   }
   return {};
 }
 
 std::string_view name_of(Dimension dimension) {
-  return std::ranges::find(kDimensions, dimension, [](const auto& one) { return one.second; })
-      ->first;
+  return kNames[static_cast<std::size_t>(dimension)];
 }
 
-std::string dimension_names() {
-  std::string all;
-  for (const auto& [name, dimension] : kDimensions)
-    all += (all.empty() ? "" : ", ") + std::string(name);
-  return all;
-}
+std::string dimension_names() { return fmt::format("{}", fmt::join(kNames, ", ")); }
 
 std::string shown_key(std::string_view key, std::string_view by) {
   constexpr std::string_view kBetween = " / ";

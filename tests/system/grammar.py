@@ -32,7 +32,7 @@ SECONDS = {"--from", "--to", "--duration", "--save-last", ("top", "--interval"),
 # Their unit is in their name.
 UNITS = {"SOURCE=NS", "PPM"}
 # What prints for people, with colours.
-COLORS = {"report", "timeline", "explain", "diff", "bench", "info", "doctor", "top"}
+COLORS = {"report", "timeline", "explain", "stalls", "advise", "diff", "bench", "info", "doctor", "top"}
 failures: list[str] = []
 
 

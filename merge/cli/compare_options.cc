@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "merge/report/dimensions.h"
+
 namespace trapline::cli {
 namespace {
 
@@ -44,9 +46,8 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
                         bool with_page) {
   const OptionGroup tables(command, kTables), rest(command, kRest);
   tables.add("--by", choice.by, "LIST",
-             "Rows by reason, detail, device, qemu-event, function, stack, vcpu, vm, cpu, nested, "
-             "preempted-by, blocked-on, several with commas; span (QEMU's requests) alone "
-             "(default: reason)");
+             "Rows (default: reason): " + dimension_names() +
+                 ", several with commas; span (QEMU's requests) alone");
   tables
       .add("--top", compare.top, "",
            "Compare the N rows with the most time (0: all); the tests are corrected for "

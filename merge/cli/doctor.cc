@@ -25,7 +25,7 @@ struct DoctorArguments {
 };
 
 std::vector<Finding> examine(const DoctorArguments& options) {
-  record::Host host = record::look_at_host("");
+  record::Host host = record::look_at_host();
   host.buffer_kb = options.buffer_kb;
   std::vector<Finding> all;
   const auto add = [&](const std::vector<Finding>& findings) {

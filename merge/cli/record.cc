@@ -48,7 +48,7 @@ Result<void> read_snapshot(RecordArguments& options) {
 
 // Says in the doctor's words what cannot be recorded here, before the recorder reports its errors.
 void say_what_is_missing(const record::RecordOptions& options) {
-  const record::Host host = record::look_at_host("");
+  const record::Host host = record::look_at_host();
   std::vector<record::Finding> findings = record::check_tracefs(host);
   if (options.events.kvm) {
     for (record::Finding& finding : record::check_events(host))
@@ -222,7 +222,7 @@ void add_kernel_events(CLI::App& command, record::RecordOptions& options) {
   events.flag("--stalls", choice.stalls, "Events for trapline stalls, and those of --sched");
   events.flag("--faults", choice.faults, "Events for report --faults, and those of --sched");
   events.flag("--host-cpu", choice.host_cpu, "Events for report --host-cpu, and those of --sched");
-  events.flag("--irq", choice.irq, "The host's interrupt handlers (report's last lines)");
+  events.flag("--irq", choice.irq, "The host's interrupt handlers (not those of report --irq)");
   events.flag("--syscalls", choice.syscalls, "All system calls");
   events.flag("--block", choice.block, "The host's disks: for report --waits, --by span");
   events.flag("--kernel-functions", options.kernel_functions,

@@ -259,7 +259,7 @@ void add_report(CLI::App& app, int& status) {
                     .add("--by", options->report.by_text, "LIST",
                          "Rows (default: reason): " + dimension_names() +
                              ", or span. detail: port, address; qemu-event: "
-                             "the device's")
+                             "the device's own event")
                     ->capture_default_str();
   tables.add("--span", options->spans, "SPEC", "Your requests (--by span): START:FIELD..END:FIELD");
   tables.rare().add("--guest-span", options->guest_span, "SPEC",

@@ -41,7 +41,7 @@ constexpr std::uint64_t kEventsAtOnce = 1u << 13;
 std::string no_exit_sentence(const TopOptions& options) {
   std::string why;
   if (options.input.paths.empty() && options.instance.empty())
-    why = ": " + record::why_no_exit(record::look_at_host(""), !record::running_vms().empty());
+    why = ": " + record::why_no_exit(record::look_at_host(), !record::running_vms().empty());
   return "no VM exit for two intervals" + why + "; trapline doctor checks this host";
 }
 

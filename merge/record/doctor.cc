@@ -22,9 +22,9 @@
 #include "backend_ftrace/base/unique_fd.h"
 #include "backend_ftrace/base/worker.h"
 #include "backend_ftrace/clock.h"
-#include "backend_ftrace/tracefs.h"
 #include "merge/model/kernel_events.h"
 #include "merge/record/ftrace_control.h"
+#include "merge/record/instance.h"
 #include "merge/source/kernel_events/formats.h"
 
 namespace trapline::record {
@@ -142,14 +142,9 @@ std::string why_no_exit(const Host& host, bool vm_seen) {
              : "its VMs may have been idle";
 }
 
-Host look_at_host(const std::string& root) {
+Host look_at_host() {
   Host host;
-  host.root = root;
-  char found[tracefs::kMaxPath];
-  if (tracefs::find(found, (root + "/sys/kernel/tracing").c_str(),
-                    (root + "/proc/mounts").c_str())) {
-    host.tracefs = found;
-  }
+  host.tracefs = find_tracefs().value_or("");
   host.superuser = ::geteuid() == 0;
   host.open_error = [](const std::string& path, int flags) {
     const UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC));
@@ -242,18 +237,8 @@ namespace {
 
 unsigned arch_of(Processor processor) {
   using enum RecordedBy::Arch;
-  switch (processor) {
-    case Processor::kVmx:
-    case Processor::kX86WithoutKvm:
-      return kX86;
-    case Processor::kSvm:
-      return kX86 | kSvmOnly;
-    case Processor::kArm64:
-      return kArm;
-    case Processor::kOther:
-      break;
-  }
-  return kEveryArch;
+  constexpr unsigned kArchs[] = {kEveryArch, kX86, kX86 | kSvmOnly, kArm, kX86};  // by Processor
+  return kArchs[static_cast<std::size_t>(processor)];
 }
 
 bool has_event(const Host& host, const KernelEvent& event) {

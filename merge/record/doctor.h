@@ -40,8 +40,8 @@ struct Host {
   // Returns 0, or the errno with which opening the file fails.
   std::function<int(const std::string& path, int flags)> open_error;
 };
-// Returns the host whose files are below `root`; "": this machine.
-[[nodiscard]] Host look_at_host(const std::string& root);
+// Returns this machine.
+[[nodiscard]] Host look_at_host();
 
 enum class Processor : std::uint8_t { kOther, kVmx, kSvm, kArm64, kX86WithoutKvm };
 [[nodiscard]] Processor processor_of(const Host& host);

@@ -96,7 +96,7 @@ std::string no_exit_text(const Capabilities& has) {
                      has.kvm_userspace_exit ? fmt::format("no {} came, only exits to user space",
                                                           events::kvm_exit.name)
                                             : "no VM exit came",
-                     why_no_exit(look_at_host(""), has.any_kvm));
+                     why_no_exit(look_at_host(), has.any_kvm));
 }
 
 }  // namespace

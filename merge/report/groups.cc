@@ -300,7 +300,7 @@ void explain_reasons(const ReportData& report, std::vector<std::string>& text) {
   for (const auto& [kind, reasons] : kinds)
     text.push_back(fmt::format("{}: {}{}", reasons, kind->meaning,
                                report.isa == kIsaArm64 && kind->name == "interrupt"
-                                   ? ", after whose handler the row begins (--kernel divides it)"
+                                   ? "; the row is what came after its handler (see --kernel)"
                                    : ""));
   text.emplace_back("other reasons: trapline help exits");
 }

@@ -237,7 +237,7 @@ class HaltTables : public TableSink {
 }  // namespace
 
 const TableKind kHaltTables = {.option = "--halt",
-                               .help = "Halts, and what another halt_poll_ns would change",
+                               .help = "Halts, slow wake-ups, and other settings of halt_poll_ns",
                                .in_page = InPage::kAlways,
                                .make = make_sink<HaltTables>};
 

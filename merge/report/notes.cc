@@ -350,7 +350,8 @@ bool has_no_count(const LossCounts& losses) {
 
 std::string lost_events_text(const LossCounts& losses) {
   if (has_no_count(losses)) return "an unknown number of events";
-  return fmt::format("{} event{}", grouped(losses.lost_events), losses.lost_events == 1 ? "" : "s");
+  return fmt::format("{}{} event{}", losses.gaps_uncounted == 0 ? "" : "at least ",
+                     grouped(losses.lost_events), losses.lost_events == 1 ? "" : "s");
 }
 
 std::string in_losses_text(const LossCounts& losses, std::string_view of_them) {

@@ -139,7 +139,7 @@ const kInterrupts = 12;
 function interrupts(irqs: Rows | undefined): HTMLElement {
   const rows = [...(irqs?.rows ?? [])].sort((a, b) => b.injected - a.injected);
   const busiest = rows[0];
-  if (!busiest) return nothing(section("interrupts", []), "The guest's interrupts were not recorded. Each recording by trapline record has them, and", "trace-cmd record -e kvm");
+  if (!busiest) return nothing(section("interrupts", []), "The guest's interrupts were not recorded. Each recording by trapline record has them; so has", "trace-cmd record -e kvm");
   const lines = linesOf(rows.slice(0, kInterrupts), (row) => `${row.vector} ${row.pin}`, [["raise_to_inject", "raised → injected"], ["raise_to_entry", "raised → in guest"], ["inject_to_eoi", "injected → EOI"]]);
   const again = irqs!.coalesced;
   return section("interrupts", [`${grouped(sumOf(rows, (row) => row.injected))} interrupts were injected; the most frequent, ${busiest.vector} (${busiest.pin}), half of the time within ${duration(busiest.raise_to_inject.p50_ns)}`],
@@ -151,7 +151,7 @@ function interrupts(irqs: Rows | undefined): HTMLElement {
 function halts(rows: Fields[]): HTMLElement {
   const won = sumOf(rows, (row) => row.polls_won.count);
   const all = won + sumOf(rows, (row) => row.slept.count);
-  if (!all) return nothing(section("halts", []), rows.some((row) => row.slept.count !== null) ? "No halt ended in what this page shows" : "How halts ended was not recorded. Each recording by trapline record has it, and", "trace-cmd record -e kvm");
+  if (!all) return nothing(section("halts", []), rows.some((row) => row.slept.count !== null) ? "No halt ended in what this page shows" : "How halts ended was not recorded. Each recording by trapline record has it; so has", "trace-cmd record -e kvm");
   const lines = linesOf(rows, (row) => `VM ${row.vm} vCPU ${row.vcpu ?? "?"}`, [["polls_won", "polls that won"], ["slept", "slept"], ["wake_to_run", "woken → running"]]);
   return section("halts", [`Polling saved ${percent(won / all)} of ${grouped(all)} halts a sleep`], stagesTable("Halts", lines, "vCPU", "halts"));
 }

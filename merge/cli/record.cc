@@ -222,7 +222,7 @@ void add_kernel_events(CLI::App& command, record::RecordOptions& options) {
   events.flag("--stalls", choice.stalls, "Events for trapline stalls, and those of --sched");
   events.flag("--faults", choice.faults, "Events for report --faults, and those of --sched");
   events.flag("--host-cpu", choice.host_cpu, "Events for report --host-cpu, and those of --sched");
-  events.flag("--irq", choice.irq, "The host's interrupt handlers (not those of report --irq)");
+  events.flag("--irq", choice.irq, "The host's interrupts, not those of report --irq");
   events.flag("--syscalls", choice.syscalls, "All system calls");
   events.flag("--block", choice.block, "The host's disks: for report --waits, --by span");
   events.flag("--kernel-functions", options.kernel_functions,

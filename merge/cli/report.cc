@@ -255,12 +255,11 @@ void add_report(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("report", "Print where the time of the VM exits went");
   add_input_options(*command, options->pass.input);
   const OptionGroup tables(*command, kTables), output(*command, kOutput);
-  options->by = tables
-                    .add("--by", options->report.by_text, "LIST",
-                         "Rows (default: reason): " + dimension_names() +
-                             ", or span. detail: port, address; qemu-event: "
-                             "the device's own event")
-                    ->capture_default_str();
+  options->by =
+      tables
+          .add("--by", options->report.by_text, "LIST",
+               "Rows (default: reason): " + dimension_names() + ", or span. detail: port, address")
+          ->capture_default_str();
   tables.add("--span", options->spans, "SPEC", "Your requests (--by span): START:FIELD..END:FIELD");
   tables.rare().add("--guest-span", options->guest_span, "SPEC",
                     "With --by guest-span or --format html, the intervals: START:FIELD..END:FIELD "

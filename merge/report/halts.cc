@@ -237,7 +237,7 @@ class HaltTables : public TableSink {
 }  // namespace
 
 const TableKind kHaltTables = {.option = "--halt",
-                               .help = "Halts, slow wake-ups, and other settings of halt_poll_ns",
+                               .help = "Halts, slow wake-ups, what halt_poll_ns changes",
                                .in_page = InPage::kAlways,
                                .make = make_sink<HaltTables>};
 

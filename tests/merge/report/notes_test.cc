@@ -23,7 +23,8 @@ TEST(NotesTest, LossesWithoutAnyCountAreOfAnUnknownNumberOfEvents) {
   EXPECT_EQ(losses_text({0, 1, 1}), "an unknown number of events in 1 loss");
   EXPECT_EQ(losses_text({0, 3, 3}), "an unknown number of events in 3 losses");
   EXPECT_EQ(losses_text({1, 1, 0}), "1 event in 1 loss");
-  EXPECT_EQ(losses_text({1262, 15, 3}), "at least 1,262 events in 15 losses (3 of them without a count)");
+  EXPECT_EQ(losses_text({1262, 15, 3}),
+            "at least 1,262 events in 15 losses (3 of them without a count)");
   EXPECT_THAT(losses_note({0, 1, 1}),
               StartsWith("an unknown number of events were lost in 1 loss:"));
   EXPECT_THAT(losses_note({1262, 15, 3}),

@@ -1,6 +1,5 @@
 #include "merge/analyze/exit_tracker.h"
 
-#include <bit>
 #include <iterator>
 #include <span>
 #include <tuple>

@@ -39,11 +39,11 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
       reader_(names_, options_.declared),
       processes_(options_.processes),
       tracker_(options_.model, reader_, detail_of(selected_), &processes_),
-      threads_(&processes_, has(selected_, kOfThreads)),
+      threads_(&processes_, has(selected_, kOfThreads),
+               [this](std::uint32_t cpu) { return tracker_.is_on(cpu); }),
       stacks_(names_, has(selected_, SpanClass::kFunctions | SpanClass::kCalls), on_thread()),
       placement_(options_.placement_errors),
       to_(std::numeric_limits<std::uint64_t>::max()) {
-  threads_.set_runs_vcpu([this](std::uint32_t cpu) { return tracker_.is_on(cpu); });
   for (SpanSink* sink : all)
     for (std::size_t bit = 0; bit < sinks_of_.size(); ++bit)
       if (has(sink->selects(), SpanClass{1u << bit})) sinks_of_[bit].push_back(sink);
@@ -314,8 +314,11 @@ bool Pipeline::push(const Event& event) {
   const Event& event = lives_.concerns(read) ? lives_.of(read) : read;
   const bool usual = (usual_ >> event.payload.index() & 1) != 0 && !is_guest(event.machine);
   // An event that is before the one before it may be before the window.
-  if (!usual || event.at < end_ || event.at > to_) [[unlikely]]
-    return push_carefully(event);
+  if (!usual || event.at < end_ || event.at > to_) [[unlikely]] {
+    const bool goes_on = push_carefully(event);
+    plain_ = is_plain() ? usual_ & ~Threads::kTakes : 0;
+    return goes_on;
+  }
   end_ = event.at;
   if (is_in(Threads::kTakes, event.payload)) return push_changes(event);
   changes_ = {};
@@ -365,10 +368,7 @@ bool Pipeline::push_carefully(const Event& read) {
     return true;
   }
   // Guest calls may also come in trace_marker, which no source's role announces.
-  if (std::holds_alternative<GuestCall>(event.payload)) {
-    has_guest_ = true;
-    plain_ = 0;
-  }
+  if (std::holds_alternative<GuestCall>(event.payload)) has_guest_ = true;
   const bool of_guest = is_guest(event.machine) || (has_guest_ && is_of_guest(event));
   // A loss of events of a guest, or of a guest's program, does not hide what the host's threads do.
   if (!of_guest || is_guest(event.machine)) changes_ = threads_.on(event);

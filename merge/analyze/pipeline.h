@@ -191,9 +191,9 @@ class Pipeline final : public EventSink {
   void note_interval(Timestamp at) {
     if (!begin_) begin_ = carried_ ? from_ : at;
     usual_ = kUsual;
-    plain_ = is_plain() ? kUsual & ~Threads::kTakes : 0;
     end_ = std::max(end_, at);
   }
+  // Returns whether the sinks take no more of the host's events than exits and the runs of CPUs.
   [[nodiscard]] bool is_plain() const {
     return steps_.empty() && !has_guest_ && lives_.empty() && counts_all() && !options_.wants;
   }
@@ -278,7 +278,7 @@ class Pipeline final : public EventSink {
   static constexpr std::uint32_t kUsual = ~(payload_bit<Other>() | payload_bit<Lost>() |
                                             payload_bit<GuestCall>() | payload_bit<NewThread>());
   std::uint32_t usual_ = 0;
-  // Those of usual_ for which only exits and CPUs' runs need be looked at.
+  // The payloads of usual_ whose events push() passes on by itself; none unless is_plain().
   std::uint32_t plain_ = 0;
   bool cut_ = false;      // the recording goes on after the window
   bool carried_ = false;  // the states of vCPUs were carried to the window's beginning

@@ -109,12 +109,14 @@ struct ThreadFacts {
 // recorded, since idle threads belong to no process.
 class RecordedSwitches {
  public:
+  // Returns whether a vCPU runs on the CPU, by events that are not of the scheduler.
+  using RunsVcpu = std::function<bool(std::uint32_t)>;
+  explicit RecordedSwitches(RunsVcpu runs_vcpu = {}) : runs_vcpu_(std::move(runs_vcpu)) {}
+
   // Takes each thread that a CPU switches to, in order.
   void on_run(const ThreadChange& change, const Processes& processes);
   // Forgets the thread that the CPU last switched to: a loss may hide a later switch.
   void on_lost(std::uint32_t cpu);
-  // Says how to ask whether a vCPU runs on a CPU, by events that are not of the scheduler.
-  void set_runs_vcpu(std::function<bool(std::uint32_t)> runs) { runs_vcpu_ = std::move(runs); }
   // Takes that `change`, an event of its CPU, brings a thread to to_cpu. Returns whether the thread
   // may run there unseen: no event of that CPU was recorded so far, so it may not be recorded.
   // `since_begin`: it goes there, or was there, since the recording began.
@@ -167,7 +169,7 @@ class RecordedSwitches {
 
   std::vector<Cpu> cpus_;
   std::map<std::uint32_t, Timestamp> unseen_;  // since when threads have been there
-  std::function<bool(std::uint32_t)> runs_vcpu_;
+  RunsVcpu runs_vcpu_;                         // may be empty
   std::optional<ThreadId> skipped_;
   bool selected_ = false;
   std::unordered_set<ThreadId> whole_;
@@ -181,8 +183,11 @@ class Threads {
 
   // Borrows `processes`. Without `keeps_facts`, ThreadChange::was is not known; without
   // `processes`, there are neither facts nor recorded switches.
-  explicit Threads(const Processes* processes, bool keeps_facts = true)
-      : processes_(processes), keeps_facts_(processes != nullptr && keeps_facts) {}
+  explicit Threads(const Processes* processes, bool keeps_facts = true,
+                   RecordedSwitches::RunsVcpu runs_vcpu = {})
+      : processes_(processes),
+        keeps_facts_(processes != nullptr && keeps_facts),
+        switches_(std::move(runs_vcpu)) {}
 
   // Takes every event in order. A switch is two changes: one thread leaves, then another runs.
   // Tasks of guests have no facts. The result is valid until the next call.
@@ -197,10 +202,6 @@ class Threads {
   }
   // Returns which switches are recorded, as far as the last event shows.
   [[nodiscard]] const RecordedSwitches& switches() const { return switches_; }
-  // As RecordedSwitches has it.
-  void set_runs_vcpu(std::function<bool(std::uint32_t)> runs) {
-    switches_.set_runs_vcpu(std::move(runs));
-  }
   // Returns whether a switch showed the last thread with the kernel's id.
   [[nodiscard]] bool has_switched(ThreadId id) const {
     const auto tid = static_cast<std::size_t>(tid_of(id));

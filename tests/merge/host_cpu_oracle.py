@@ -1,9 +1,4 @@
-"""What CPU time each VM's threads took, once more from the text of `trace-cmd report`: beside `trapline report FILE --host-cpu`.
-
-Where the recording has the kernel's own count ("schedstat TID RUN DELAY TURNS" in trace_marker, as the planted ones do), it
-must lie between the time by sched_switch and the time in which each turn begins and ends at the wake-up that caused the switch:
-the kernel reads its clock there, and the event comes later.
-"""
+"""What CPU time each VM's threads took, once more from the text of `trace-cmd report`: beside `trapline report FILE --host-cpu`."""
 import bisect
 import collections
 import itertools
@@ -16,12 +11,8 @@ import recording
 import tables
 import wait_oracle
 
-STAT = re.compile(r"^schedstat (\d+) (\d+) (\d+) (\d+)$")
-# By so much the kernel's count may differ besides, in ns: for each turn, and at its two readings, each of which
-# may be some ticks (250 Hz, late ones under emulation) old.
 AFTER = 10_000_000  # ns after the last switch only kvm_exit and kvm_entry tell who runs
 WINDOWS = [(0.1, 0.4), (0.45, 0.5), (0.6, 0.601)]  # parts of the recording
-A_TURN, READINGS = 10_000, 16_000_000
 
 WORK = ("workqueue_queue_work", "workqueue_execute_start", "workqueue_execute_end")
 MOST_WAKERS = 32  # of a thread, that the report keeps apart
@@ -32,19 +23,18 @@ TELL_WHO_RUNS = {"kvm_exit", "kvm_entry", "sched_switch"}
 VECTORS = ("local_timer", "reschedule", "call_function", "call_function_single", "irq_work")
 KIND_OF = {"irq_handler": "line", "softirq": "softirq", **dict.fromkeys(VECTORS, "vector")}
 
-# woken: by then it could run; preempted: by one woken then
-Run = collections.namedtuple("Run", "begin end woken preempted cpu")
+Run = collections.namedtuple("Run", "begin end cpu")
 
 
 def runs_of(events, holes):
     """({tid: its runs}, {tid: times it was switched in})."""
-    runs, turns, on_cpu, last, woken = collections.defaultdict(list), collections.Counter(), {}, {}, {}
+    runs, turns, on_cpu, last = collections.defaultdict(list), collections.Counter(), {}, {}
     holes = sorted(holes, key=lambda hole: hole.start)
     switches = [event.at for event in events if event.name == "sched_switch"]
 
-    def end(cpu, at, by=None):
-        tid, since, waking = on_cpu.pop(cpu)
-        runs[tid].append(Run(since, at, waking, by, cpu))
+    def end(cpu, at):
+        tid, since = on_cpu.pop(cpu)
+        runs[tid].append(Run(since, at, cpu))
 
     for event in events:
         while holes and holes[0].end <= event.at:
@@ -54,23 +44,17 @@ def runs_of(events, holes):
         if event.at < switches[0]:
             continue
         cpu, name = event.cpu, event.name
-        if name in ("sched_waking", "sched_wakeup"):
-            woken[recording.number(event.fields, "pid")] = event.at
         if name not in TELL_WHO_RUNS:
             continue
         running = recording.number(event.fields, "prev_pid") if name == "sched_switch" else event.tid
         if cpu in on_cpu and on_cpu[cpu][0] != running:
             end(cpu, last[cpu])
-        on_cpu.setdefault(cpu, (running, event.at, None))
+        on_cpu.setdefault(cpu, (running, event.at))
         last[cpu] = event.at
         if name == "sched_switch":
             to = recording.number(event.fields, "next_pid")
-            runnable = recording.number(event.fields, "prev_state") & 0xff == 0
-            preempts = woken.get(to, 0) if runnable else 0
-            if preempts < on_cpu[cpu][1]:
-                preempts = None  # it was woken before that turn
-            end(cpu, event.at, preempts)
-            on_cpu[cpu] = to, event.at, preempts
+            end(cpu, event.at)
+            on_cpu[cpu] = to, event.at
             turns[to] += 1
     for cpu in list(on_cpu):
         end(cpu, min(events[-1].at, max(last[cpu], switches[-1] + AFTER)))
@@ -223,7 +207,6 @@ def check(trapline, path):
     if not holes:
         yield from windows(trapline, path, events, runs)
     yield from exported(trapline, path, vms)
-    yield from kernels_count(events, {row["tid"]: runs[row["tid"]] for row in threads})
 
 
 def branches(model, runs, vms):
@@ -337,21 +320,3 @@ def exported(trapline, path, vms):
         if got != parts or any(row[key] != texts[key] for key in texts) or row["ran_ns"] != thread["ns"] or any(
                 row[key] != thread[key] for key in ("role", "name", "tid", "turns", "interrupts_ns", "counted_ns")):
             yield f"the exported row of tid {row['tid']} is not the report's"
-
-
-def kernels_count(events, runs):
-    stats = collections.defaultdict(list)
-    for event in events:
-        if event.name == "print" and (stat := STAT.match(event.fields.get("buf", "").strip())):
-            stats[int(stat[1])].append((event.at, int(stat[2])))
-    for tid, read in stats.items():
-        if tid not in runs:
-            continue
-        (begin, before), (end, after) = read[0], read[-1]
-        inside = [run for run in runs[tid] if run.end > begin and run.begin < end]
-        by_switch = sum(min(run.end, end) - max(run.begin, begin) for run in inside)
-        by_wakeup = sum(min(run.preempted or run.end, end) - max(run.woken or run.begin, begin) for run in inside)
-        low, high = sorted((by_switch, by_wakeup))
-        slack = READINGS + A_TURN * len(inside)
-        if not low - slack <= after - before <= high + slack:
-            yield f"tid {tid}: the kernel counts {after - before} ns, {by_switch} by switches, {by_wakeup} by wake-ups"

@@ -24,26 +24,6 @@ std::string hint(const std::string& word, const std::vector<std::string>& names)
   return name.empty() ? "" : fmt::format(", did you mean {}?", name);
 }
 
-struct Removed {
-  std::string_view name, instead;
-};
-// Commands and options of earlier versions.
-constexpr Removed kRemoved[] = {
-    {"--kernel-samples", "run `perf record -a -g` beside the recording"},
-    {"--window", "group the rows of --rows exits where you load them"},
-    {"config", "set the TRAPLINE_ variables of man trapline"},
-    {"view", "use `trapline report RECORDING --open`"},
-    {"--no-pager", "nothing is paged; for a pager add `| less -R` (and --color always)"},
-    {"--pager", "add `| less -R` (and --color always)"},
-};
-
-// Returns nullopt for a name that never existed.
-std::optional<std::string> removed(const std::string& word) {
-  const auto known = std::ranges::find(kRemoved, word, &Removed::name);
-  if (known == std::end(kRemoved)) return std::nullopt;
-  return fmt::format("{} was removed; {}", word, known->instead);
-}
-
 // Returns the Error for an option that `command`, or `app` if that is null, does not have; nullopt
 // for other errors.
 std::optional<std::string> unknown_option(const CLI::App& app, const CLI::App* command) {
@@ -57,7 +37,6 @@ std::optional<std::string> unknown_option(const CLI::App& app, const CLI::App* c
     const std::string name = word.substr(0, word.find('='));
     if (name.size() < 2 || name[0] != '-') continue;
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    if (auto message = removed(name)) return message;
     return fmt::format("{}there is no option {}{} (trapline{} --help lists them)",
                        command != nullptr ? command->get_name() + ": " : "", name,
                        hint(name, names), command != nullptr ? " " + command->get_name() : "");
@@ -154,7 +133,6 @@ std::optional<std::string> unknown_command(const CLI::App& app,
   if (words.empty() || words[0].starts_with('-')) return std::nullopt;
   const std::vector<std::string> names = commands_of(app);
   if (std::find(names.begin(), names.end(), words[0]) != names.end()) return std::nullopt;
-  if (auto message = removed(words[0])) return message;
   return fmt::format("'{}' is not a command{} (trapline --help lists them)", words[0],
                      hint(words[0], names));
 }

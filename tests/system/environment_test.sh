@@ -64,19 +64,4 @@ TRAPLINE_COLOR=blue|TRAPLINE_COLOR: --color: unknown 'blue'; there are auto, alw
 END
 }
 
-what_was_removed_is_refused_with_what_to_type() {
-  local words wanted
-  while IFS='>' read -r words wanted; do
-    # shellcheck disable=SC2086
-    run "$trapline" $words
-    expect_equal "status of $words" 2 "$status"
-    expect_equal "$words" "trapline: $wanted" "$(<"$work/stderr")"
-  done <<'END'
-view run --no-open>view was removed; use `trapline report RECORDING --open`
-config --example>config was removed; set the TRAPLINE_ variables of man trapline
-report run --no-pager>--no-pager was removed; nothing is paged; for a pager add `| less -R` (and --color always)
-help agent --pager>--pager was removed; add `| less -R` (and --color always)
-END
-}
-
 "$1"

@@ -88,7 +88,7 @@ void Cgroups::look_at(pid_t tid, const Thread& thread) {
     if (cgroups_.size() >= kMost || cgroups_.contains(path)) break;
     const auto counts = parse_cpu_stat(read_text(folder_of(path) + "/cpu.stat").value_or(""));
     if (counts) {
-      cgroups_[path] = {path, counts->times, counts->times, counts->ns, counts->ns, {}};
+      cgroups_[path] = {path, {counts->times, counts->times}, {counts->ns, counts->ns}, {}};
       if (const auto usage = counts->usage_usec) cgroups_[path].usage_usec = {*usage, *usage};
     }
     path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
@@ -102,11 +102,10 @@ void Cgroups::update(const std::map<pid_t, Thread>& threads) {
     if (few || (of_.size() < kMostThreads && !of_.contains(tid))) look_at(tid, thread);
   for (auto& [path, cgroup] : cgroups_) {
     const auto counts = parse_cpu_stat(read_text(folder_of(path) + "/cpu.stat").value_or(""));
-    if (!counts || counts->times < cgroup.throttled_before ||
-        counts->ns < cgroup.throttled_ns_before)
+    if (!counts || counts->times < cgroup.throttled[0] || counts->ns < cgroup.throttled_ns[0])
       continue;  // the cgroup was removed, and perhaps made again
-    cgroup.throttled_after = counts->times;
-    cgroup.throttled_ns_after = counts->ns;
+    cgroup.throttled[1] = counts->times;
+    cgroup.throttled_ns[1] = counts->ns;
     if (cgroup.usage_usec) (*cgroup.usage_usec)[1] = counts->usage_usec.value_or(0);
   }
 }

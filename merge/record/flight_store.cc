@@ -12,7 +12,6 @@
 namespace trapline::record {
 namespace {
 
-constexpr unsigned kMostDepth = 8;     // of folders in a session
 constexpr std::size_t kTimeSize = 16;  // of a snapshot's name
 
 // Returns whether the name is a snapshot's: 20261121T224510Z, with -2, -3, … if there were several
@@ -23,20 +22,6 @@ bool is_snapshot_name(const std::string& name) {
   if (!shape.starts_with("00000000T000000Z")) return false;
   return shape.size() == kTimeSize || (shape.size() > kTimeSize + 1 && shape[kTimeSize] == '-' &&
                                        shape.find_first_not_of('0', kTimeSize + 1) == shape.npos);
-}
-
-// Returns the bytes on disk of a snapshot's files, including those in its folders.
-std::uint64_t bytes_below(const Folder& folder, unsigned depth = 0) {
-  std::uint64_t bytes = 0;
-  for (const std::string& name : folder.names().value_or(std::vector<std::string>())) {
-    const auto status = folder.look_at(name);
-    if (status && S_ISREG(status->st_mode)) {
-      bytes += static_cast<std::uint64_t>(status->st_blocks) * 512;
-    }
-    if (!status || !S_ISDIR(status->st_mode) || depth == kMostDepth) continue;
-    if (const auto below = folder.open_folder(name)) bytes += bytes_below(*below, depth + 1);
-  }
-  return bytes;
 }
 
 }  // namespace
@@ -101,8 +86,7 @@ Result<std::vector<std::string>> FlightStore::make_room(std::uint64_t bytes) con
   std::vector<std::uint64_t> sizes;
   std::uint64_t taken = 0;
   for (const std::string& name : names) {
-    const auto snapshot = folder_.open_folder(name);
-    sizes.push_back(snapshot ? bytes_below(*snapshot) : 0);
+    sizes.push_back(size_on_disk(folder_, name));
     taken += sizes.back();
   }
   for (std::size_t i = 0; i < names.size() && taken + bytes > budget_; ++i) {

@@ -19,15 +19,6 @@ std::uint64_t middle(const SyncPoint& point) {
   return before + (point.after.at(ClockId::kReal) - before) / 2;
 }
 
-const SyncPoint* narrowest(std::span<const clocks::SyncEntry> entries, std::uint64_t series) {
-  const SyncPoint* best = nullptr;
-  for (const clocks::SyncEntry& entry : entries) {
-    if (entry.series != series || !has_real(entry.point)) continue;
-    if (best == nullptr || narrower(entry.point, *best)) best = &entry.point;
-  }
-  return best;
-}
-
 std::vector<std::pair<std::string, std::string>> facts_of(const SessionJson& session) {
   const std::string command = fmt::format("{}", fmt::join(session.command, " "));
   std::vector<std::pair<std::string, std::string>> facts;
@@ -41,21 +32,19 @@ std::vector<std::pair<std::string, std::string>> facts_of(const SessionJson& ses
 
 }  // namespace
 
-std::optional<WallClock> wall_clock_of(std::span<const clocks::SyncEntry> entries) {
+std::optional<WallClock> wall_clock_of(std::vector<clocks::SyncEntry> entries) {
+  std::erase_if(entries, [](const clocks::SyncEntry& entry) { return !has_real(entry.point); });
   if (entries.empty()) return std::nullopt;
-  const SyncPoint* first = narrowest(entries, entries.front().series);
-  const SyncPoint* last = narrowest(entries, entries.back().series);
-  if (first == nullptr) first = last;
-  if (first == nullptr) return std::nullopt;
-  WallClock wall{first->stamp, middle(*first), 0};
+  const SyncPoint &first = entries.front().point, &last = entries.back().point;
+  WallClock wall{first.stamp, middle(first), 0};
   // The least time, in ns, between the two readings: over a shorter one, the readings' error hides
   // the difference of the clocks' rates.
   constexpr std::uint64_t kApart = 1'000'000'000;
   // A wall clock that was set between the two readings has no rate: only its first time is used.
   constexpr double kMostRate = 1e-3;
-  if (last != nullptr && last->stamp > first->stamp + kApart) {
-    const auto passed = static_cast<double>(last->stamp - first->stamp);
-    const double real = static_cast<double>(middle(*last)) - static_cast<double>(wall.real);
+  if (last.stamp > first.stamp + kApart) {
+    const auto passed = static_cast<double>(last.stamp - first.stamp);
+    const double real = static_cast<double>(middle(last)) - static_cast<double>(wall.real);
     const double rate = real / passed - 1;
     if (std::abs(rate) < kMostRate) wall.rate = rate;
   }

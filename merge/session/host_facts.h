@@ -14,9 +14,10 @@
 
 namespace trapline {
 
-// Computes the wall clock as a line through the narrowest sync record of the first series and that
-// of the last. Nullopt if no sync record has CLOCK_REALTIME before and after its marker.
-[[nodiscard]] std::optional<WallClock> wall_clock_of(std::span<const clocks::SyncEntry> entries);
+// Computes the wall clock as a line through the first sync record and the last that have
+// CLOCK_REALTIME before and after their markers; nullopt if there is none. A session has one sync
+// record of each series, the narrowest.
+[[nodiscard]] std::optional<WallClock> wall_clock_of(std::vector<clocks::SyncEntry> entries);
 
 struct HostFacts {
   std::optional<WallClock> wall_clock;

@@ -141,8 +141,8 @@ Capabilities read_session(const SessionJson& session, Input& input) {
   if (session.pid != 0) input.processes.selected = ThreadId{session.pid};
   std::vector<CpuQuota> quotas;
   for (const SessionCgroup& cgroup : session.cgroups) {
-    quotas.push_back({cgroup.path, cgroup.throttled_after - cgroup.throttled_before,
-                      cgroup.throttled_ns_after - cgroup.throttled_ns_before, cgroup.threads});
+    quotas.push_back({cgroup.path, cgroup.throttled[1] - cgroup.throttled[0],
+                      cgroup.throttled_ns[1] - cgroup.throttled_ns[0], cgroup.threads});
   }
   CpuQuotas known(std::move(quotas));
   // The cgroups' counts are read for the last time when the recording ends. A session that was not

@@ -194,20 +194,6 @@ Result<Folder> make_session_folder(const Above& above, EarlierSession& earlier) 
   return make_own(above, above.name + ".new");
 }
 
-// Returns the size including everything in it; what cannot be examined does not count.
-std::uint64_t size_on_disk(const Folder& folder, const std::string& name, unsigned depth = 0) {
-  constexpr unsigned kMostDepth = 8;
-  const auto status = folder.look_at(name);
-  if (!status) return 0;
-  std::uint64_t size = static_cast<std::uint64_t>(status->st_blocks) * 512;
-  if (!S_ISDIR(status->st_mode) || depth == kMostDepth) return size;
-  const auto inside = folder.open_folder(name);
-  const auto names = inside ? inside->names() : tl::unexpected(inside.error());
-  if (!names) return size;
-  for (const std::string& one : *names) size += size_on_disk(*inside, one, depth + 1);
-  return size;
-}
-
 Result<NewSession> make_locked(const Above& above) {
   EarlierSession earlier;
   auto folder = make_session_folder(above, earlier);
@@ -238,6 +224,19 @@ std::string user_text(uid_t uid) {
   if (uid == 0) return "root";
   const passwd* entry = ::getpwuid(uid);
   return entry != nullptr ? fmt::format("user {}", entry->pw_name) : fmt::format("user {}", uid);
+}
+
+std::uint64_t size_on_disk(const Folder& folder, const std::string& name, unsigned depth) {
+  constexpr unsigned kMostDepth = 8;
+  const auto status = folder.look_at(name);
+  if (!status) return 0;
+  std::uint64_t size = static_cast<std::uint64_t>(status->st_blocks) * 512;
+  if (!S_ISDIR(status->st_mode) || depth == kMostDepth) return size;
+  const auto inside = folder.open_folder(name);
+  const auto names = inside ? inside->names() : tl::unexpected(inside.error());
+  if (!names) return size;
+  for (const std::string& one : *names) size += size_on_disk(*inside, one, depth + 1);
+  return size;
 }
 
 Result<Folder> open_own_folder(const std::string& path) {

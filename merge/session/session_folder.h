@@ -22,6 +22,11 @@ namespace trapline {
 // Returns "root", "user alice", "user 4242".
 [[nodiscard]] std::string user_text(uid_t uid);
 
+// Returns the bytes on disk of what is there, with everything in it; what cannot be examined, or
+// lies deeper than 8 folders, does not count. `depth` is that of the folder.
+[[nodiscard]] std::uint64_t size_on_disk(const Folder& folder, const std::string& name,
+                                         unsigned depth = 0);
+
 // Opens the folder, or makes it, for the session's owner only. Errors (kUsage): it belongs to
 // somebody else, or is a link.
 [[nodiscard]] Result<Folder> open_own_folder(const std::string& path);

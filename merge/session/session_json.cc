@@ -103,15 +103,11 @@ struct Fields {
   }
   // A cgroup's counts that decreased, or are missing, are 0: they prove nothing.
   static bool of(auto& visit, SessionCgroup& cgroup) {
-    const auto counts = [&](const char* key, std::uint64_t& before, std::uint64_t& after) {
-      std::array<std::uint64_t, 2> both = {before, after};
-      visit(key, both);
-      before = both[0];
-      after = std::max(before, both[1]);
-    };
     visit("path", cgroup.path);
-    counts("nr_throttled", cgroup.throttled_before, cgroup.throttled_after);
-    counts("throttled_ns", cgroup.throttled_ns_before, cgroup.throttled_ns_after);
+    visit("nr_throttled", cgroup.throttled);
+    visit("throttled_ns", cgroup.throttled_ns);
+    for (auto* counts : {&cgroup.throttled, &cgroup.throttled_ns})
+      (*counts)[1] = std::max((*counts)[0], (*counts)[1]);
     visit.known("usage_usec", cgroup.usage_usec);
     visit("threads", cgroup.threads);
     std::erase_if(cgroup.threads, [](std::int32_t tid) { return tid < 0; });

@@ -54,9 +54,8 @@ struct SessionVm {
 // seen.
 struct SessionCgroup {
   std::string path;  // "/machine/vm1"; for cgroup v1 "cpu:/machine/vm1"
-  std::uint64_t throttled_before = 0, throttled_after = 0;  // nr_throttled
-  std::uint64_t throttled_ns_before = 0, throttled_ns_after = 0;
-  std::vector<std::int32_t> threads;                                      // tids in it
+  std::array<std::uint64_t, 2> throttled{}, throttled_ns{};  // `throttled` is nr_throttled
+  std::vector<std::int32_t> threads;                         // tids in it
   std::optional<std::array<std::uint64_t, 2>> usage_usec = std::nullopt;  // cgroup v1 has none
 };
 

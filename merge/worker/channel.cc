@@ -34,22 +34,12 @@ void receive(std::span<std::byte> into, UniqueFd& file) {
   }
 }
 
-void send(std::span<iovec> parts) {
-  while (!parts.empty()) {
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = parts.size();
-    const ssize_t done = ::sendmsg(kSocket, &message, MSG_NOSIGNAL);
+void send(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done = ::send(kSocket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (done < 0 && errno == EINTR) continue;
     if (done <= 0) ::_exit(0);
-    auto sent = static_cast<std::size_t>(done);
-    while (!parts.empty() && sent >= parts.front().iov_len) {
-      sent -= parts.front().iov_len;
-      parts = parts.subspan(1);
-    }
-    if (parts.empty()) break;
-    parts.front().iov_base = static_cast<std::byte*>(parts.front().iov_base) + sent;
-    parts.front().iov_len -= sent;
+    bytes = bytes.subspan(static_cast<std::size_t>(done));
   }
 }
 
@@ -66,9 +56,9 @@ Request next_request() {
 }
 
 void answer(MessageKind kind, std::span<const std::byte> payload) {
-  MessageHead head{kind, static_cast<std::uint32_t>(payload.size())};
-  iovec parts[] = {{&head, sizeof head}, {const_cast<std::byte*>(payload.data()), payload.size()}};
-  send(parts);
+  const MessageHead head{kind, static_cast<std::uint32_t>(payload.size())};
+  send(std::as_bytes(std::span(&head, 1)));
+  send(payload);
 }
 
 void refuse(ErrorKind kind, std::string_view reason) {

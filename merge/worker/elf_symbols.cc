@@ -5,6 +5,7 @@
 #include <libelf.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cstring>
@@ -132,15 +133,6 @@ std::string build_id_of(Elf* elf) {
   return fmt::format("{:02x}", fmt::join(first, first + length, ""));
 }
 
-std::uint32_t crc32_of(std::span<const std::byte> bytes) {
-  std::uint32_t crc = ~0U;
-  for (const std::byte byte : bytes) {
-    crc ^= static_cast<std::uint32_t>(byte);
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (0xedb88320U & (0U - (crc & 1U)));
-  }
-  return ~crc;
-}
-
 void open_file(const UniqueFd& descriptor) {
   opened.bytes = mapped(descriptor.get());
   opened.elf = open_elf(opened.bytes);
@@ -207,7 +199,8 @@ void read_symbols(Request&& request) {
   if (request.kind == MessageKind::kLines) send_source_lines(opened.elf);
   if (request.kind == MessageKind::kChecksum) {
     MessageWriter checksum;
-    checksum.number(crc32_of(opened.bytes));
+    const auto* bytes = reinterpret_cast<const Bytef*>(opened.bytes.data());
+    checksum.number(static_cast<std::uint32_t>(::crc32_z(0, bytes, opened.bytes.size())));
     answer(MessageKind::kChecksum, checksum.bytes());
   }
 }

@@ -21,15 +21,6 @@ clocks::SyncEntry bracket(std::uint64_t series, std::uint64_t stamp, std::uint64
   return entry;
 }
 
-TEST(WallClockTest, TheNarrowestBracketOfASeriesCounts) {
-  const std::vector<clocks::SyncEntry> entries = {bracket(1, 100, 5'000'000, 900),
-                                                  bracket(1, 200, 5'000'100, 20)};
-  const auto wall = wall_clock_of(entries);
-  ASSERT_TRUE(wall);
-  EXPECT_EQ(wall->at(Timestamp(200)), 5'000'110u);
-  EXPECT_EQ(wall->at(Timestamp(100)), 5'000'010u);  // before it, as well
-}
-
 TEST(WallClockTest, TwoSeriesTellTheRate) {
   const std::vector<clocks::SyncEntry> entries = {
       bracket(1, kSecond, 100 * kSecond, 0), bracket(2, 11 * kSecond, 110 * kSecond + 10'000, 0)};
@@ -46,8 +37,7 @@ TEST(WallClockTest, AClockThatWasSetMeanwhileHasNoRate) {
 
 TEST(WallClockTest, WithoutReadingsOfItThereIsNone) {
   EXPECT_FALSE(wall_clock_of({}));
-  const std::vector<clocks::SyncEntry> entries = {bracket(1, 100, 0, 0)};
-  EXPECT_FALSE(wall_clock_of(entries));
+  EXPECT_FALSE(wall_clock_of({bracket(1, 100, 0, 0)}));
 }
 
 }  // namespace

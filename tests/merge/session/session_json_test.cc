@@ -56,7 +56,7 @@ SessionJson full_session() {
                    {"always [madvise] never", "1", {}, {}, {}}};
   session.vms = {{43, "web-1"}};
   session.threads = {{44, 43, "CPU 0/KVM", {{100, 82'600'100}}, {{5, 755}}}, {45, 43, "worker"}};
-  session.cgroups = {{"/vm", 1, 3, 500, 700, {44}, {{82, 1082}}}};
+  session.cgroups = {{"/vm", {1, 3}, {500, 700}, {44}, {{82, 1082}}}};
   session.sync = {sync_at(2000), sync_at(1000)};
   session.parts = {{"trace.dat", 4096}};
   SessionSnapshot& snapshot = session.snapshot.emplace();
@@ -178,13 +178,13 @@ TEST(SessionJsonTest, DamagedFieldsAreLeftOut) {
   EXPECT_EQ(read->brackets().size(), 1u);
   EXPECT_TRUE(read->vms.empty());
   ASSERT_EQ(read->cgroups.size(), 3u);
-  EXPECT_EQ(read->cgroups[0].throttled_ns_after, 700u);
+  EXPECT_EQ(read->cgroups[0].throttled_ns[1], 700u);
   EXPECT_EQ(read->cgroups[0].threads, std::vector{44});
   EXPECT_THAT(read->cgroups[0].usage_usec, testing::Optional(testing::ElementsAre(82, 1082)));
   EXPECT_EQ(read->cgroups[1].usage_usec, std::nullopt);
   // What went back, or has no pair, proves nothing.
-  EXPECT_EQ(read->cgroups[1].throttled_after, read->cgroups[1].throttled_before);
-  EXPECT_EQ(read->cgroups[1].throttled_ns_after, 0u);
+  EXPECT_EQ(read->cgroups[1].throttled[1], read->cgroups[1].throttled[0]);
+  EXPECT_EQ(read->cgroups[1].throttled_ns[1], 0u);
   EXPECT_TRUE(read->cgroups[2].threads.empty());
   EXPECT_FALSE(parse_session_json("[]"));
   EXPECT_FALSE(parse_session_json("{\"closed\": tr"));

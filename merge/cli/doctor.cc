@@ -6,9 +6,7 @@
 #include <ostream>
 
 #include "backend_ftrace/base/quoted_text.h"
-#include "backend_ftrace/base/text.h"
 #include "merge/cli/common.h"
-#include "merge/cli/finding_text.h"
 #include "merge/record/running_qemu.h"
 
 namespace trapline::cli {
@@ -89,18 +87,6 @@ Result<int> run_doctor(const DoctorArguments& options) {
 }
 
 }  // namespace
-
-std::string finding_text(const Finding& finding) {
-  std::string out = fmt::format("{:<8} {}: {}\n", record::name_of(finding.level), finding.check,
-                                printable(finding.found));
-  const auto line = [&](std::string_view title, const std::string& text) {
-    if (!text.empty()) out += fmt::format("           {:<8} {}\n", title, printable(text));
-  };
-  line("cost:", finding.cost);
-  line("command:", finding.command);
-  line("note:", finding.advice);
-  return out;
-}
 
 void add_doctor(CLI::App& app, int& status) {
   auto options = std::make_shared<DoctorArguments>();

@@ -55,7 +55,8 @@ class OptionGroup {
                    const std::string& text) const {
     CLI::Option* option = command_.add_option(names, value, text)->group(group_);
     refuse_empty(*option);
-    using Number = typename NumberOf<Value>::type;
+    // Value, or that of an optional.
+    using Number = typename decltype(std::optional(value))::value_type;
     if constexpr (std::is_arithmetic_v<Number>) take_numbers<Number>(*option);
     return argument.empty() ? option : option->type_name(argument);
   }
@@ -81,15 +82,6 @@ class OptionGroup {
   }
 
  private:
-  template <typename Value>
-  struct NumberOf {
-    using type = Value;
-  };
-  template <typename Value>
-  struct NumberOf<std::optional<Value>> {
-    using type = Value;
-  };
-
   CLI::App& command_;
   std::string group_;
 };

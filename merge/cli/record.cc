@@ -9,7 +9,6 @@
 
 #include "backend_ftrace/base/duration.h"
 #include "merge/cli/common.h"
-#include "merge/cli/finding_text.h"
 #include "merge/record/doctor.h"
 #include "merge/record/flight_store.h"
 #include "merge/record/recorder.h"

@@ -103,6 +103,18 @@ Level worst_of(const std::vector<Finding>& findings) {
   return worst;
 }
 
+std::string finding_text(const Finding& finding) {
+  std::string out = fmt::format("{:<8} {}: {}\n", name_of(finding.level), finding.check,
+                                printable(finding.found));
+  const auto line = [&](std::string_view title, const std::string& text) {
+    if (!text.empty()) out += fmt::format("           {:<8} {}\n", title, printable(text));
+  };
+  line("cost:", finding.cost);
+  line("command:", finding.command);
+  line("note:", finding.advice);
+  return out;
+}
+
 std::string verdict_of(const std::vector<Finding>& findings) {
   const auto count = [&](Level level) {
     return std::ranges::count(findings, level, &Finding::level);

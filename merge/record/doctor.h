@@ -85,6 +85,8 @@ struct DiskFacts {
 [[nodiscard]] DiskFacts measure_disk(const std::string& folder);
 
 [[nodiscard]] Level worst_of(const std::vector<Finding>& findings);
+// Returns "missing  tracefs: not mounted" and, below it, what the report loses and what fixes it.
+[[nodiscard]] std::string finding_text(const Finding& finding);
 // Returns one line: which exits this host can record, and how many findings are missing or limited.
 [[nodiscard]] std::string verdict_of(const std::vector<Finding>& findings);
 struct QemuProgram {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 
+#include "backend_ftrace/base/text.h"
 #include "merge/report/units.h"
 
 namespace trapline {
@@ -31,15 +32,6 @@ bool is_figure(std::string_view before, std::string_view word, std::string_view 
   const std::string_view bare = without_marks(word);
   if (bare.ends_with('%')) return is_number(bare.substr(0, bare.size() - 1));
   return (is_number(bare) && is_unit(after)) || (is_unit(word) && is_number(before));
-}
-
-std::vector<std::string_view> words_of(std::string_view text) {
-  std::vector<std::string_view> words;
-  while (!text.empty()) {
-    words.push_back(text.substr(0, text.find(' ')));
-    text.remove_prefix(std::min(words.back().size() + 1, text.size()));
-  }
-  return words;
 }
 
 }  // namespace
@@ -245,7 +237,7 @@ std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& st
 
 void print_wrapped(std::string_view label, const std::string& text, std::ostream& out,
                    const TextStyle& style, std::string_view look, bool figures) {
-  const std::vector<std::string_view> words = words_of(text);
+  const auto words = text.empty() ? std::vector<std::string_view>() : split(text, ' ');
   // Further lines begin below the first word, unless a long label leaves them little room.
   constexpr std::size_t kOfWidth = 3, kBehindLongLabel = 6;
   const std::size_t indent =

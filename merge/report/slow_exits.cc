@@ -158,9 +158,51 @@ class SlowExits : public TableSink {
         with_halts_(options.halts) {}
 
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits | SpanClass::kWaits; }
-  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
-  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
-                                          const Naming& names) const override;
+  void exit(const ExitSpan& span, const Pipeline& pipeline) override {
+    if (span.total() < at_least_ns_) return;
+    if (span.halt && !with_halts_) {
+      ++halts_;
+      return;
+    }
+    const NameId function = pipeline.stacks().innermost(pipeline.stack_of(span));
+    const auto faster_last = [](const SlowExit& a, const SlowExit& b) {
+      return a.span.total() > b.span.total();
+    };
+    ++added_;
+    if (kept_.size() >= most_) {
+      if (kept_.front().span.total() >= span.total()) return;
+      std::pop_heap(kept_.begin(), kept_.end(), faster_last);
+      kept_.pop_back();
+    }
+    kept_.push_back({KeptExit(span, pipeline), function, added_});
+    std::push_heap(kept_.begin(), kept_.end(), faster_last);
+  }
+  [[nodiscard]] std::vector<Table> tables(const ReportData& report,
+                                          const Naming& names) const override {
+    const States known = report.known_states();
+    const bool cycles = report.cycles;
+    TableOf<ExitRow> table =
+        slow_exit_table(rows(names), known, report.counters.exits.vmm_events != 0);
+    table.key = "slow_exits";
+    table.csv = true;
+    table.facts = {{"slower_than_ns", at_least_ns_}};
+    table.left_out = added_ - kept_.size();
+    table.before = {{.text = fmt::format("\nExits of {} and more: {}",
+                                         duration_text(at_least_ns_, cycles), grouped(added_)),
+                     .verbatim = true}};
+    if (table.left_out != 0)
+      table.before.push_back(
+          {.text = fmt::format("the {} slowest of them; raise {} to see them all",
+                               grouped(table.rows), table.rows < kMost ? "--top" : "--slower-than"),
+           .verbatim = true});
+    if (halts_ != 0)
+      table.before.push_back(
+          {.text = fmt::format("{} not listed (--halt)",
+                               halts_ == 1 ? "1 halt is" : grouped(halts_) + " halts are"),
+           .verbatim = true});
+    add_sentences(table, known, cycles);
+    return {std::move(table)};
+  }
 
  private:
   struct SlowExit {
@@ -169,7 +211,16 @@ class SlowExits : public TableSink {
     std::uint64_t order;  // the exit's number, in the order of the exits' ends
   };
   // Returns the rows in order of time.
-  [[nodiscard]] std::vector<ExitRow> rows(const Naming& naming) const;
+  [[nodiscard]] std::vector<ExitRow> rows(const Naming& naming) const {
+    std::vector<SlowExit> kept = kept_;
+    std::sort(kept.begin(), kept.end(), [](const SlowExit& a, const SlowExit& b) {
+      return std::tuple(a.span.start, a.order) < std::tuple(b.span.start, b.order);
+    });
+    std::vector<ExitRow> rows;
+    for (const SlowExit& slow : kept)
+      rows.push_back(exit_row(slow.span, slow.function, naming, slow.span.preempted));
+    return rows;
+  }
 
   std::uint64_t at_least_ns_;
   std::size_t most_;  // of more exits, the slowest are kept
@@ -177,63 +228,6 @@ class SlowExits : public TableSink {
   std::vector<SlowExit> kept_;           // once full, a heap with the fastest exit in front
   std::uint64_t added_ = 0, halts_ = 0;  // halts that were not added
 };
-
-void SlowExits::exit(const ExitSpan& span, const Pipeline& pipeline) {
-  if (span.total() < at_least_ns_) return;
-  if (span.halt && !with_halts_) {
-    ++halts_;
-    return;
-  }
-  const NameId function = pipeline.stacks().innermost(pipeline.stack_of(span));
-  const auto faster_last = [](const SlowExit& a, const SlowExit& b) {
-    return a.span.total() > b.span.total();
-  };
-  ++added_;
-  if (kept_.size() >= most_) {
-    if (kept_.front().span.total() >= span.total()) return;
-    std::pop_heap(kept_.begin(), kept_.end(), faster_last);
-    kept_.pop_back();
-  }
-  kept_.push_back({KeptExit(span, pipeline), function, added_});
-  std::push_heap(kept_.begin(), kept_.end(), faster_last);
-}
-
-std::vector<ExitRow> SlowExits::rows(const Naming& naming) const {
-  std::vector<SlowExit> kept = kept_;
-  std::sort(kept.begin(), kept.end(), [](const SlowExit& a, const SlowExit& b) {
-    return std::tuple(a.span.start, a.order) < std::tuple(b.span.start, b.order);
-  });
-  std::vector<ExitRow> rows;
-  for (const SlowExit& slow : kept)
-    rows.push_back(exit_row(slow.span, slow.function, naming, slow.span.preempted));
-  return rows;
-}
-
-std::vector<Table> SlowExits::tables(const ReportData& report, const Naming& names) const {
-  const States known = report.known_states();
-  const bool cycles = report.cycles;
-  TableOf<ExitRow> table =
-      slow_exit_table(rows(names), known, report.counters.exits.vmm_events != 0);
-  table.key = "slow_exits";
-  table.csv = true;
-  table.facts = {{"slower_than_ns", at_least_ns_}};
-  table.left_out = added_ - kept_.size();
-  table.before = {{.text = fmt::format("\nExits of {} and more: {}",
-                                       duration_text(at_least_ns_, cycles), grouped(added_)),
-                   .verbatim = true}};
-  if (table.left_out != 0)
-    table.before.push_back(
-        {.text = fmt::format("the {} slowest of them; raise {} to see them all",
-                             grouped(table.rows), table.rows < kMost ? "--top" : "--slower-than"),
-         .verbatim = true});
-  if (halts_ != 0)
-    table.before.push_back(
-        {.text = fmt::format("{} not listed (--halt)",
-                             halts_ == 1 ? "1 halt is" : grouped(halts_) + " halts are"),
-         .verbatim = true});
-  add_sentences(table, known, cycles);
-  return {std::move(table)};
-}
 
 Result<std::unique_ptr<TableSink>> make_slow_exits(const ReportOptions& options,
                                                    const std::string& value) {

@@ -178,71 +178,14 @@ std::vector<Table> wait_tables(const WaitReport& waits, const ReportData& report
 namespace {
 
 // The time in which a vCPU's thread was runnable and did not run, inside and outside exits.
-struct StealRow : VcpuId {
+struct Stolen {
+  CulpritSums sums;
   std::uint64_t waits = 0, longest_ns = 0;
   Timestamp longest_at{};
+};
+struct StealRow : VcpuId, Stolen {
   WaitRows by{};
 };
-
-// --steal: how long each vCPU's thread was runnable and did not run, and who ran instead.
-class StealTable : public TableSink {
- public:
-  [[nodiscard]] SpanClass selects() const override { return SpanClass::kWaits; }
-  void wait(const EndedWait& wait, const Pipeline& pipeline) override;
-  void fill(ReportData& data, const Naming& names) const override {
-    data.wait_counters = names.pipeline.waits()->counters();
-  }
-  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
-                                          const Naming& names) const override;
-
- private:
-  // Returns a row for each selected vCPU thread, in order of VM and vCPU.
-  [[nodiscard]] std::vector<StealRow> rows(const Naming& names) const;
-  struct Vcpu {
-    CulpritSums sums;
-    std::uint64_t waits = 0, longest_ns = 0;
-    Timestamp longest_at;
-  };
-  static constexpr std::size_t kMostSums = 1u << 15;  // over all vCPUs
-
-  std::map<ThreadId, Vcpu> vcpus_;
-  std::size_t sums_ = 0;
-};
-
-void StealTable::wait(const EndedWait& wait, const Pipeline& /*pipeline*/) {
-  Vcpu& vcpu = vcpus_[wait.thread];
-  std::uint64_t ns = 0;
-  std::optional<Timestamp> begin;
-  for (const WaitShare& share : wait.shares) {
-    if (share.part != Part::kPreempted) continue;
-    if (!begin) begin = share.begin;
-    ns += share.length();
-    const std::size_t before = vcpu.sums.size();
-    vcpu.sums.add(share, sums_ < kMostSums ? CulpritSums::kMost : 0);
-    sums_ += vcpu.sums.size() - before;
-  }
-  if (!begin) return;
-  if (vcpu.waits++ == 0 || ns > vcpu.longest_ns) {
-    vcpu.longest_ns = ns;
-    vcpu.longest_at = *begin;
-  }
-}
-
-std::vector<StealRow> StealTable::rows(const Naming& names) const {
-  std::vector<StealRow> rows;
-  for (const VcpuThread& vcpu : names.threads) {
-    if (!names.pipeline.counts(vcpu.thread)) continue;
-    StealRow& row = rows.emplace_back(StealRow{{vcpu.thread, names.vcpus}});
-    if (const auto found = vcpus_.find(vcpu.thread); found != vcpus_.end()) {
-      row.waits = found->second.waits;
-      row.longest_ns = found->second.longest_ns;
-      row.longest_at = found->second.longest_at;
-      row.by = found->second.sums.rows(names);
-    }
-  }
-  std::ranges::sort(rows, {}, &VcpuId::order);
-  return rows;
-}
 
 std::string name_of(const StealRow& row) {
   return fmt::format("{} (tid {})", row.text(true), tid_text(row.thread));
@@ -269,32 +212,79 @@ Paragraph stolen_text(const StealRow& row, const ReportData& report) {
           .figures = true};
 }
 
-std::vector<Table> StealTable::tables(const ReportData& report, const Naming& names) const {
-  using Row = StealRow;
-  const bool is_known = report.model.sched_switch;
-  std::vector<Row> rows = this->rows(names);
-  std::vector<Paragraph> sentences;
-  for (const Row& row : rows) sentences.push_back(stolen_text(row, report));
-  TableOf<Row> table({.key = "steal", .csv = true}, std::move(rows), name_of);
-  table.text_children = table.csv_children = true;
-  table.children = [all = table.all(), sentences = std::move(sentences), is_known,
-                    top = report.top](std::size_t row) {
-    Table by = wait_table(all[row].by, is_known, "the stolen time", top);
-    by.key = "by";
-    by.before = {{}, sentences[row]};
-    if (is_known && by.rows != 0) by.titles = {"Stolen by"};
-    return std::vector<Table>{std::move(by)};
-  };
-  add_vcpu(table, true);
-  table.add({"waits"},
-            [is_known](const Row& row) { return is_known ? to_value(row.waits) : CellValue(); });
-  table.add({"max_ns"},
-            [](const Row& row) { return row.waits == 0 ? CellValue() : to_value(row.longest_ns); });
-  table.add({"max_at_ns"}, [](const Row& row) {
-    return row.waits == 0 ? CellValue() : to_value(row.longest_at.ns());
-  });
-  return {std::move(table)};
-}
+// --steal: how long each vCPU's thread was runnable and did not run, and who ran instead.
+class StealTable : public TableSink {
+ public:
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kWaits; }
+  void wait(const EndedWait& wait, const Pipeline& /*pipeline*/) override {
+    Stolen& vcpu = vcpus_[wait.thread];
+    std::uint64_t ns = 0;
+    std::optional<Timestamp> begin;
+    for (const WaitShare& share : wait.shares) {
+      if (share.part != Part::kPreempted) continue;
+      if (!begin) begin = share.begin;
+      ns += share.length();
+      const std::size_t before = vcpu.sums.size();
+      vcpu.sums.add(share, sums_ < kMostSums ? CulpritSums::kMost : 0);
+      sums_ += vcpu.sums.size() - before;
+    }
+    if (!begin) return;
+    if (vcpu.waits++ == 0 || ns > vcpu.longest_ns) {
+      vcpu.longest_ns = ns;
+      vcpu.longest_at = *begin;
+    }
+  }
+  void fill(ReportData& data, const Naming& names) const override {
+    data.wait_counters = names.pipeline.waits()->counters();
+  }
+  [[nodiscard]] std::vector<Table> tables(const ReportData& report,
+                                          const Naming& names) const override {
+    using Row = StealRow;
+    const bool is_known = report.model.sched_switch;
+    std::vector<Row> rows = this->rows(names);
+    std::vector<Paragraph> sentences;
+    for (const Row& row : rows) sentences.push_back(stolen_text(row, report));
+    TableOf<Row> table({.key = "steal", .csv = true}, std::move(rows), name_of);
+    table.text_children = table.csv_children = true;
+    table.children = [all = table.all(), sentences = std::move(sentences), is_known,
+                      top = report.top](std::size_t row) {
+      Table by = wait_table(all[row].by, is_known, "the stolen time", top);
+      by.key = "by";
+      by.before = {{}, sentences[row]};
+      if (is_known && by.rows != 0) by.titles = {"Stolen by"};
+      return std::vector<Table>{std::move(by)};
+    };
+    add_vcpu(table, true);
+    table.add({"waits"},
+              [is_known](const Row& row) { return is_known ? to_value(row.waits) : CellValue(); });
+    table.add({"max_ns"}, [](const Row& row) {
+      return row.waits == 0 ? CellValue() : to_value(row.longest_ns);
+    });
+    table.add({"max_at_ns"}, [](const Row& row) {
+      return row.waits == 0 ? CellValue() : to_value(row.longest_at.ns());
+    });
+    return {std::move(table)};
+  }
+
+ private:
+  // Returns a row for each selected vCPU thread, in order of VM and vCPU.
+  [[nodiscard]] std::vector<StealRow> rows(const Naming& names) const {
+    std::vector<StealRow> rows;
+    for (const VcpuThread& vcpu : names.threads) {
+      if (!names.pipeline.counts(vcpu.thread)) continue;
+      const auto found = vcpus_.find(vcpu.thread);
+      StealRow& row = rows.emplace_back(
+          StealRow{{vcpu.thread, names.vcpus}, found == vcpus_.end() ? Stolen() : found->second});
+      row.by = row.sums.rows(names);
+    }
+    std::ranges::sort(rows, {}, &VcpuId::order);
+    return rows;
+  }
+  static constexpr std::size_t kMostSums = 1u << 15;  // over all vCPUs
+
+  std::map<ThreadId, Stolen> vcpus_;
+  std::size_t sums_ = 0;
+};
 
 }  // namespace
 

@@ -209,9 +209,7 @@ void StallTracker::divide(const Thread& thread, const StateRun& piece, bool page
     if (until <= at) return;
     // The time up to `until` has no share. In a halt for a page (`page`) KVM polled then, before or
     // between the sleeps; otherwise the culprit is not known.
-    const Missing missing = until == end_ ? Missing::kNone : Missing::kRoom;
-    into.add({page ? StallCause::kKernel : cause, page ? Culprit() : unknown_for(missing),
-              elapsed(at, until), ThreadId{}, work});
+    into.add({page ? StallCause::kKernel : cause, Culprit(), elapsed(at, until), ThreadId{}, work});
     at = until;
   };
   // The shares are in order of time, like the stops.
